@@ -1,0 +1,92 @@
+"""NumPy twins of the attention kernels: they store the scores, and compute in the dtype of their inputs."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NEGLIGIBLE = -3.0e38                                # log-sum-exp of a query that sees nothing
+
+
+def visible(rule: AttentionRule, shape: AttentionShape, optional: dict[str, np.ndarray]) -> np.ndarray:
+    """bool [B,T,S]: which keys each query sees."""
+    import numpy as np
+
+    offset = optional.get("query_offset")
+    offset = np.full(shape.batch, shape.keys - shape.queries) if offset is None else offset.astype(np.int64)
+    query = offset[:, None, None] + np.arange(shape.queries)[None, :, None]
+    key = np.arange(shape.keys)[None, None, :]
+    seen = np.ones((shape.batch, shape.queries, shape.keys), bool)
+    if rule.causal:
+        seen &= key <= query
+    if rule.window is not None:
+        seen &= query - key < rule.window
+    if rule.segments:
+        seen &= optional["segments_q"][:, :, None] == optional["segments_k"][:, None, :]
+    return seen
+
+
+def kept(rule: AttentionRule, shape: AttentionShape, seed: np.ndarray) -> np.ndarray:
+    """bool [B,Hq,T,S]: which probabilities dropout keeps; element n of the flattened array draws from counter n."""
+    import numpy as np
+
+    from hierarchos.kernels.random import keep_mask_reference
+
+    sizes = (shape.batch, shape.heads, shape.queries, shape.keys)
+    return keep_mask_reference(np.arange(np.prod(sizes), dtype=np.uint64).reshape(sizes), rule.dropout, seed, rule.stream)
+
+
+def scores(rule: AttentionRule, shape: AttentionShape, q, k, optional) -> tuple[np.ndarray, np.ndarray]:
+    """Scaled scores [B,Hq,T,S], and the mask [B,1,T,S] of what is seen."""
+    import numpy as np
+
+    seen = visible(rule, shape, optional)[:, None]
+    k = np.repeat(k, shape.group, axis=2)
+    return np.einsum("bthd,bshd->bhts", q, k) * q.dtype.type(rule.scale), seen
+
+
+def attention_reference(rule: AttentionRule, q, k, v, optional: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """out [B,T,Hq,Dv] and the log-sum-exp of the visible scores [B,Hq,T]; a query that sees nothing gives zeros."""
+    import numpy as np
+
+    shape = AttentionShape.of(q.shape, k.shape, v.shape)
+    score, seen = scores(rule, shape, q, k, optional)
+    some = seen.any(-1, keepdims=True)
+    top = np.where(some, np.where(seen, score, -np.inf).max(-1, keepdims=True, initial=-np.inf), 0)
+    weight = np.where(seen, np.exp(np.where(seen, score - top, 0)), 0)
+    total = weight.sum(-1, keepdims=True)
+    lse = np.where(some, top + np.log(np.where(some, total, 1)), NEGLIGIBLE)[..., 0].astype(q.dtype)
+    probability = (weight / np.where(some, total, 1)).astype(q.dtype)
+    if rule.dropout > 0:
+        probability = np.where(kept(rule, shape, optional["seed"]), probability / q.dtype.type(1 - rule.dropout), 0)
+    out = np.einsum("bhts,bshd->bthd", probability, np.repeat(v, shape.group, axis=2))
+    return [out.astype(q.dtype), lse]
+
+
+def attention_backward_reference(rule: AttentionRule, q, k, v, out, lse, dout, optional: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """dq, dk, dv. With p = exp(score - lse), dp = dropout(dout v^T), delta = sum(dout out): ds = p (dp - delta)."""
+    import numpy as np
+
+    shape = AttentionShape.of(q.shape, k.shape, v.shape)
+    score, seen = scores(rule, shape, q, k, optional)
+    probability = np.where(seen, np.exp(np.where(seen, score - lse[..., None], 0)), 0).astype(q.dtype)
+    dprobability = np.einsum("bthd,bshd->bhts", dout, np.repeat(v, shape.group, axis=2))
+    dropped = probability
+    if rule.dropout > 0:
+        factor = np.where(kept(rule, shape, optional["seed"]), q.dtype.type(1 / (1 - rule.dropout)), q.dtype.type(0))
+        dropped, dprobability = probability * factor, dprobability * factor
+    delta = (dout * out).sum(-1).transpose(0, 2, 1)[..., None]
+    dscore = probability * (dprobability - delta) * q.dtype.type(rule.scale)
+    dq = np.einsum("bhts,bshd->bthd", dscore, np.repeat(k, shape.group, axis=2))
+    dk = np.einsum("bhts,bthd->bshd", dscore, q)
+    dv = np.einsum("bhts,bthd->bshd", dropped, dout)
+    return [dq.astype(q.dtype), sum_groups(dk, shape).astype(q.dtype), sum_groups(dv, shape).astype(q.dtype)]
+
+
+def sum_groups(gradient: np.ndarray, shape: AttentionShape) -> np.ndarray:
+    """[B,S,Hq,D] -> [B,S,Hk,D]: what the query heads of a group give to their key head."""
+    batch, keys, _, width = gradient.shape
+    return gradient.reshape(batch, keys, shape.key_heads, shape.group, width).sum(3)
