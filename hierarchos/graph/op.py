@@ -46,15 +46,15 @@ class Op:
         None stands for "no gradient": in for an output nobody differentiates, out for an integer input."""
         raise NotImplementedError(f"{type(self).__name__} has no derivative")
 
-    def reference(self, inputs: list["np.ndarray"]) -> list["np.ndarray"]:
+    def reference(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
         """The NumPy twin. Computes in the dtype of its inputs, so that float64 inputs give the truth."""
         raise NotImplementedError
 
-    def lower(self, inputs: list["Operand"], outputs: list["Operand"], profile: "Profile") -> "Lowering":
+    def lower(self, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
         """Launches that compute the outputs on a device of this profile."""
         raise NotImplementedError
 
-    def alias(self, slot: int, inputs: list["Operand"]) -> Alias | None:
+    def alias(self, slot: int, inputs: list[Operand]) -> Alias | None:
         """How output `slot` lies in an input's memory, or None when it has memory of its own.
 
         May depend on how the inputs lie: a reshape of a strided view needs memory of its own."""

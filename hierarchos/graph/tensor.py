@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
 ITEM_BYTES = {"f32": 4, "i32": 4, "u32": 4}
 NUMPY_NAME = {"f32": "float32", "i32": "int32", "u32": "uint32"}
@@ -40,12 +40,12 @@ class Node:
     """One application of an op. `region` names the recomputation block that it was traced in."""
 
     op: object
-    inputs: tuple["Tensor", ...]
+    inputs: tuple[Tensor, ...]
     specs: tuple[Spec, ...]
-    graph: "Graph"
+    graph: Graph
     index: int
     region: str | None = None
-    outputs: tuple["Tensor", ...] = ()
+    outputs: tuple[Tensor, ...] = ()
 
 
 @dataclass(eq=False)
