@@ -1,0 +1,120 @@
+"""LayerNorm and RMSNorm over the last axis, with what their backward needs as extra outputs.
+
+LayerNorm: y = (x - mean) * rstd * weight + bias,  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
+RMSNorm:   y = x * rstd * (weight_offset + weight), rstd = 1 / sqrt(mean(x^2) + eps)
+
+With h = gradient * scale and n = (x - mean) * rstd (mean = 0 for RMSNorm):
+    dx = rstd * (h - mean(h) [LayerNorm only] - n * mean(h * n)),  dscale = sum over rows of gradient * n,  dbias = sum over rows of gradient
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hierarchos.graph.op import Op, ShapeError, apply
+from hierarchos.graph.tensor import Spec, Tensor
+
+
+@dataclass(frozen=True)
+class Norm(Op):
+    """Inputs x [..., D], weight [D]?, bias [D]?; outputs y [..., D], rstd [...], and for "layer" also mean [...]."""
+
+    kind: str                       # "layer" or "rms"
+    eps: float
+    weight: bool
+    bias: bool = False
+    weight_offset: float = 0.0
+
+    def infer(self, inputs):
+        x = inputs[0]
+        for name, other in zip([n for n in ("weight", "bias") if getattr(self, n)], inputs[1:], strict=True):
+            if other.shape != x.shape[-1:]:
+                raise ShapeError(f"{self.kind}_norm: {name} has shape {list(other.shape)}, the last axis of x {list(x.shape)} needs "
+                                 f"{list(x.shape[-1:])}")
+        return [x, *[Spec(x.shape[:-1])] * (2 if self.kind == "layer" else 1)]
+
+    def vjp(self, node, gradients):
+        g = gradients[0]
+        if g is None:
+            return [None] * len(node.inputs)
+        x, saved = node.inputs[0], node.outputs[1:]
+        weight = node.inputs[1:2] if self.weight else ()
+        results = [apply(NormInputGradient(self.kind, self.weight, self.weight_offset), g, x, *saved, *weight)[0]]
+        if self.weight or self.bias:
+            results += apply(NormWeightGradient(self.kind, self.weight, self.bias), g, x, *saved)
+        return results
+
+    def reference(self, inputs):
+        x, rest = inputs[0], list(inputs[1:])
+        mean = x.mean(-1, keepdims=True) if self.kind == "layer" else np.zeros_like(x[..., :1])
+        rstd = 1 / np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + x.dtype.type(self.eps))
+        y = (x - mean) * rstd
+        y = y * (x.dtype.type(self.weight_offset) + rest.pop(0)) if self.weight else y
+        y = y + rest.pop(0) if self.bias else y
+        return [y, rstd[..., 0], mean[..., 0]][: 3 if self.kind == "layer" else 2]
+
+    def lower(self, inputs, outputs, profile):
+        from hierarchos.kernels.norm import norm
+        return norm(self, inputs, outputs, profile)
+
+
+def _normalised(kind: str, x: np.ndarray, saved: list[np.ndarray]) -> np.ndarray:
+    return ((x - saved[1][..., None]) if kind == "layer" else x) * saved[0][..., None]
+
+
+@dataclass(frozen=True)
+class NormInputGradient(Op):
+    """Inputs gradient, x, rstd, mean (layer only), weight?; output dx."""
+
+    kind: str
+    weight: bool
+    weight_offset: float = 0.0
+
+    def infer(self, inputs):
+        return [inputs[1]]
+
+    def reference(self, inputs):
+        g, x, *rest = inputs
+        n = _normalised(self.kind, x, rest)
+        h = g * (x.dtype.type(self.weight_offset) + rest[-1]) if self.weight else g
+        centre = h.mean(-1, keepdims=True) if self.kind == "layer" else 0
+        return [rest[0][..., None] * (h - centre - n * (h * n).mean(-1, keepdims=True))]
+
+    def lower(self, inputs, outputs, profile):
+        from hierarchos.kernels.norm import norm_input_gradient
+        return norm_input_gradient(self, inputs, outputs, profile)
+
+
+@dataclass(frozen=True)
+class NormWeightGradient(Op):
+    """Inputs gradient, x, rstd, mean (layer only); outputs dweight [D]?, dbias [D]?: sums over all rows in a fixed order."""
+
+    kind: str
+    weight: bool
+    bias: bool = False
+
+    def infer(self, inputs):
+        return [Spec(inputs[1].shape[-1:])] * (self.weight + self.bias)
+
+    def reference(self, inputs):
+        g, x, *saved = inputs
+        rows = tuple(range(x.ndim - 1))
+        results = [(g * _normalised(self.kind, x, saved)).sum(rows)] if self.weight else []
+        return results + ([g.sum(rows)] if self.bias else [])
+
+    def lower(self, inputs, outputs, profile):
+        from hierarchos.kernels.norm import norm_weight_gradient
+        return norm_weight_gradient(self, inputs, outputs, profile)
+
+
+def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+    """LayerNorm over the last axis of x [..., D]; weight and bias [D]."""
+    op = Norm("layer", eps, weight is not None, bias is not None)
+    return apply(op, x, *[t for t in (weight, bias) if t is not None])[0]
+
+
+def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6, weight_offset: float = 0.0) -> Tensor:
+    """RMSNorm over the last axis of x [..., D]; the scale is weight_offset + weight [D] (Gemma: offset 1)."""
+    op = Norm("rms", eps, weight is not None, False, weight_offset)
+    return apply(op, x, *[t for t in (weight,) if t is not None])[0]
