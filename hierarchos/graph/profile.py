@@ -1,0 +1,21 @@
+"""What lowerings may know about an opened device."""
+from __future__ import annotations
+
+from hierarchos.kernels.launch import Profile
+
+CPU_CHUNK_BYTES = 4 << 20                           # a block of logits that stays in a CPU's caches
+GPU_CHUNK_BYTES = 64 << 20
+
+
+def profile_of(device) -> Profile:
+    """The profile of an opened device, from `device.info`."""
+    info = device.info
+    return Profile(
+        device_class="cpu" if info.software else "gpu",
+        subgroup=info.subgroup or (8 if info.software else 32),
+        shared_bytes=info.shared_bytes,
+        max_groups=min(65535, *info.max_groups),
+        compute_units=info.compute_units or (2 if info.software else 16),
+        features=frozenset(info.features),
+        chunk_bytes=CPU_CHUNK_BYTES if info.software else GPU_CHUNK_BYTES,
+    )
