@@ -1,0 +1,1 @@
+"""What a person runs: stages, the runner and the command line."""

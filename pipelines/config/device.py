@@ -1,0 +1,28 @@
+"""Where and in which precision the numbers are computed."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipelines.config.setting import setting
+
+
+@dataclass(frozen=True)
+class DeviceConfig:
+    """The Vulkan device; `hierarchos devices` lists them. `device=VALUE` is short for `device.select=VALUE`."""
+
+    select: str = setting("auto")
+    """auto (discrete, integrated, virtual, then software), an index, "vulkan:1", or part of a name such as "uhd 630"."""
+
+    max_submit_ms: float = setting(100.0, above=0)
+    """Longest stretch of GPU time handed over at once, in milliseconds, so that a desktop keeps running."""
+
+    validation: bool = setting(False)
+    """Loads the Vulkan validation layers (slow; for finding driver and kernel errors)."""
+
+
+@dataclass(frozen=True)
+class PrecisionConfig:
+    """Number formats. `precision=VALUE` is short for `precision.compute=VALUE`."""
+
+    compute: str = setting("fp32", choices=("fp32",), planned=("fp16", "bf16", "fp8", "int8", "tf32"))
+    """Format of weights, activations and gradients."""
