@@ -1,0 +1,64 @@
+"""A family entry of the registry, and a model: a family with a resolved configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hierarchos.graph.op import tracing
+from hierarchos.graph.tensor import Graph
+from hierarchos.models.config import Fields
+from hierarchos.nn.batch import Batch, Output, input_batch
+from hierarchos.nn.weights import ParameterSpec, Weights
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Family:
+    """How one model_type is read and computed. `tiny`: config.json of a small model to train from nothing."""
+
+    model_type: str
+    read: Callable[[Fields], Any]
+    forward: Callable[[Any, Weights, Batch], Output]
+    tiny: dict = field(default_factory=dict)
+    task: str = "causal"
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A family and the resolved values of one config.json. `raw` is what was read, for export."""
+
+    family: Family
+    config: Any
+    raw: dict
+
+    def weights(self, **options) -> Weights:
+        """A fresh parameter table for one trace."""
+        return Weights(std=self.config.initializer_range, **options)
+
+    def forward(self, w: Weights, batch: Batch) -> Output:
+        """Traces the model into the current graph."""
+        return self.family.forward(self.config, w, batch)
+
+    @property
+    def parameters(self) -> tuple[ParameterSpec, ...]:
+        """All parameters in order of first use (traced once at the smallest shape; computes nothing)."""
+        w = self.weights()
+        with tracing(Graph()):
+            self.forward(w, input_batch(1, 1))
+        return w.specs
+
+    def initial_values(self, seed: int) -> dict[str, np.ndarray]:
+        """float32 parameters as the reference initialises them (same distributions), from a seed."""
+        from hierarchos.nn.initialise import initial_value
+
+        return {spec.name: initial_value(spec, seed) for spec in self.parameters}
+
+    @property
+    def size(self) -> int:
+        """Number of trained values; tied weights count once."""
+        return sum(spec.size for spec in self.parameters)

@@ -1,0 +1,122 @@
+"""GPT-2: LayerNorm before each block, learned positions added to the embedding, fused q, k, v, plain MLP, weights stored [in, out]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from hierarchos.errors import UserError
+from hierarchos.graph import functions as F
+from hierarchos.graph.tensor import Tensor
+from hierarchos.models.config import Fields
+from hierarchos.models.family import Family
+from hierarchos.models.llama import language_model
+from hierarchos.nn.attention import Heads, attend, split_heads
+from hierarchos.nn.batch import Batch, Output, region
+from hierarchos.nn.dropout import dropout
+from hierarchos.nn.mlp import ACTIVATIONS, activate
+from hierarchos.nn.weights import Weights
+
+
+@dataclass(frozen=True)
+class GPT2Config:
+    """Explicit values; `scales` is the factor on the attention scores of each layer."""
+
+    vocab_size: int
+    positions: int
+    width: int
+    inner: int
+    layers: int
+    heads: Heads
+    activation: str
+    initializer_range: float
+    norm_eps: float
+    tied: bool
+    scales: tuple[float, ...]
+    embedding_dropout: float
+    residual_dropout: float
+    attention_dropout: float
+
+    @property
+    def max_positions(self) -> int:
+        return self.positions
+
+
+SPELLINGS = {
+    "n_embd": "hidden_size", "n_positions": "max_position_embeddings", "n_head": "num_attention_heads", "n_layer": "num_hidden_layers",
+}
+
+
+def read(fields: Fields) -> GPT2Config:
+    """Each size under its own name or the common one. reorder_and_upcast_attn only matters in half precision."""
+    fields.harmless("n_ctx", "reorder_and_upcast_attn", "summary_type", "summary_use_proj", "summary_activation",
+                    "summary_proj_to_labels", "summary_first_dropout")
+    size = partial(_size, fields)
+    width, layers, count = size("n_embd", 768), size("n_layer", 12), size("n_head", 12)
+    if width % count:
+        raise fields.refuse("n_embd", f"a multiple of n_head = {count}")
+    by_layer = fields.boolean("scale_attn_by_inverse_layer_idx", False)
+    scale = (width // count) ** -0.5 if fields.boolean("scale_attn_weights", True) else 1.0
+    return GPT2Config(
+        vocab_size=fields.integer("vocab_size", 50257),
+        positions=size("n_positions", 1024),
+        width=width,
+        inner=fields.integer("n_inner", 4 * width),
+        layers=layers,
+        heads=Heads(count, count, width // count),
+        activation=fields.choice("activation_function", "gelu_new", ACTIVATIONS),
+        initializer_range=fields.number("initializer_range", 0.02),
+        norm_eps=fields.number("layer_norm_epsilon", 1e-5),
+        tied=fields.boolean("tie_word_embeddings", True),
+        scales=tuple(scale / (index + 1 if by_layer else 1) for index in range(layers)),
+        embedding_dropout=fields.number("embd_pdrop", 0.1, below=1.0),
+        residual_dropout=fields.number("resid_pdrop", 0.1, below=1.0),
+        attention_dropout=fields.number("attn_pdrop", 0.1, below=1.0),
+    )
+
+
+def _size(fields: Fields, name: str, default: int) -> int:
+    """A size that may stand under the family's name or under the common one."""
+    common = SPELLINGS[name]
+    fields.harmless(name, common)
+    return fields.integer(common if common in fields.raw and name not in fields.raw else name, default)
+
+
+def attention(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch, scale: float) -> Tensor:
+    """c_attn gives q, k, v as three blocks; c_proj mixes the heads."""
+    parts = F.split(w.linear("c_attn", x, 3 * cfg.width, bias=True, layout="in_out"), (cfg.width,) * 3, axis=2)
+    q, k, v = (split_heads(part, cfg.heads.queries, cfg.heads.width) for part in parts)
+    return project(cfg, w, attend(w, batch, q, k, v, scale=scale, dropout=cfg.attention_dropout), batch)
+
+
+def mlp(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch) -> Tensor:
+    """c_proj(activation(c_fc(x)))."""
+    return project(cfg, w, activate(cfg.activation, w.linear("c_fc", x, cfg.inner, bias=True, layout="in_out")), batch)
+
+
+def project(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch) -> Tensor:
+    """c_proj back to the residual stream, initialised smaller by sqrt(2 layers), with dropout."""
+    out = w.linear("c_proj", x, cfg.width, bias=True, layout="in_out", std=cfg.initializer_range / (2 * cfg.layers) ** 0.5)
+    return dropout(out, cfg.residual_dropout, batch, w.name("c_proj"))
+
+
+def forward(cfg: GPT2Config, w: Weights, batch: Batch) -> Output:
+    """x += attention(norm(x)); x += mlp(norm(x)); final norm."""
+    if batch.max_positions > cfg.positions:
+        raise UserError(f"rows of {batch.max_positions} tokens do not fit: the model has {cfg.positions} learned positions (n_positions)",
+                        hint="shorten the rows, or train a model with more positions")
+    model = w.at("transformer")
+    x = model.embedding("wte", batch.ids, cfg.vocab_size, cfg.width) + model.embedding("wpe", batch.positions, cfg.positions, cfg.width)
+    x = dropout(x, cfg.embedding_dropout, batch, model.name("wte"))
+    for index, scale in enumerate(cfg.scales):
+        layer = model.at("h", index)
+        with region(batch, layer.prefix):
+            x = x + attention(cfg, layer.at("attn"), layer.layer_norm("ln_1", x, cfg.norm_eps), batch, scale)
+            x = x + mlp(cfg, layer.at("mlp"), layer.layer_norm("ln_2", x, cfg.norm_eps), batch)
+    return language_model(cfg.tied, "transformer.wte", w, model.layer_norm("ln_f", x, cfg.norm_eps), cfg.vocab_size)
+
+
+FAMILY = Family("gpt2", read, forward, tiny={
+    "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 2048, "n_positions": 512, "n_embd": 128, "n_layer": 4,
+    "n_head": 4, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "initializer_range": 0.02, "tie_word_embeddings": True,
+    "embd_pdrop": 0.0, "resid_pdrop": 0.0, "attn_pdrop": 0.0})

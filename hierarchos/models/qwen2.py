@@ -1,0 +1,26 @@
+"""Qwen2: Llama with biases on q, k and v, and sliding windows on some layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hierarchos.models.config import Fields
+from hierarchos.models.family import Family
+from hierarchos.models.layers import read_windows
+from hierarchos.models.llama import TINY, LlamaConfig, forward, read_decoder
+
+DEFAULTS = {"key_heads": 32, "vocab_size": 151936, "inner": 22016, "max_positions": 32768}
+
+
+def read(fields: Fields) -> LlamaConfig:
+    """Biases are not an option here: q, k, v always, o never."""
+    cfg = read_decoder(fields, **DEFAULTS)
+    return replace(cfg, qkv_bias=True, windows=read_windows(fields, cfg.layers, 4096))
+
+
+QWEN_TINY = {
+    **{name: value for name, value in TINY.items() if name not in ("attention_bias", "mlp_bias")},
+    "rms_norm_eps": 1e-6, "use_sliding_window": False, "sliding_window": 4096, "max_window_layers": 28,
+}
+
+FAMILY = Family("qwen2", read, forward, tiny={**QWEN_TINY, "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]})

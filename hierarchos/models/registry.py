@@ -1,0 +1,64 @@
+"""model_type -> family. Families are imported when asked for, so that a command line pays only for what it uses."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+from hierarchos.errors import UserError, nearest
+from hierarchos.models.config import Fields
+from hierarchos.models.family import Family, Model
+
+FAMILIES = {
+    "gpt2": "hierarchos.models.gpt2",
+    "llama": "hierarchos.models.llama",
+    "mistral": "hierarchos.models.mistral",
+    "qwen2": "hierarchos.models.qwen2",
+    "qwen3": "hierarchos.models.qwen3",
+}
+
+
+class UnknownModelType(UserError):
+    """config.json names an architecture that is not here."""
+
+
+def family(model_type: str, where: str = "config.json") -> Family:
+    """The family of a model_type; raises `UnknownModelType` with the nearest names."""
+    if model_type not in FAMILIES:
+        raise UnknownModelType(f"model_type {model_type!r} is not an architecture that is implemented", where=where,
+                               nearest=nearest(str(model_type), FAMILIES), hint="implemented: " + ", ".join(FAMILIES),
+                               command="hierarchos architectures")
+    return import_module(FAMILIES[model_type]).FAMILY
+
+
+def resolve(raw: dict, where: str = "config.json", ignore: tuple[str, ...] = ()) -> Model:
+    """The model of a config.json's contents; `ignore` names fields that the caller knows to be harmless."""
+    if not isinstance(raw, dict):
+        raise UserError(f"config.json holds {type(raw).__name__}, not an object", where=where)
+    if not isinstance(raw.get("model_type"), str):
+        raise UnknownModelType("config.json has no model_type", where=where, hint="implemented: " + ", ".join(FAMILIES))
+    found = family(raw["model_type"], where)
+    fields = Fields(raw, found.model_type, where, ignore)
+    config = found.read(fields)
+    fields.finish()
+    return Model(found, config, dict(raw))
+
+
+def read_model(folder: str | Path) -> Model:
+    """The model of a package folder; raises `UserError` where config.json is absent or is not JSON."""
+    path = Path(folder) / "config.json"
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError("a package needs config.json, there is none", where=str(path)) from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        line = getattr(error, "lineno", 1)
+        raise UserError(f"config.json is not JSON: {getattr(error, 'msg', 'not UTF-8')}", where=f"{path}:{line}") from None
+    return resolve(raw, str(path))
+
+
+def tiny_config(name: str) -> dict:
+    """config.json of the small preset `<model_type>_tiny`, a copy that may be changed."""
+    model_type = name.removesuffix("_tiny")
+    return json.loads(json.dumps(family(model_type, f"model={name}").tiny))

@@ -1,0 +1,26 @@
+"""Initial values of parameters: seeded by name, so that no parameter's values depend on the others or on their order."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from hierarchos.nn.weights import ONES, ZEROS, Normal, ParameterSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def initial_value(spec: ParameterSpec, seed: int) -> np.ndarray:
+    """float32 values of one parameter. The generator is PCG64 seeded with (seed, CRC-32 of the name)."""
+    import numpy as np
+
+    if spec.initial == ZEROS:
+        return np.zeros(spec.shape, np.float32)
+    if spec.initial == ONES:
+        return np.ones(spec.shape, np.float32)
+    assert isinstance(spec.initial, Normal), spec
+    generator = np.random.Generator(np.random.PCG64([seed, zlib.crc32(spec.name.encode())]))
+    values = generator.standard_normal(spec.shape, np.float32)
+    values *= np.float32(spec.initial.std)
+    return values

@@ -1,0 +1,23 @@
+"""Feed-forward blocks and the activations that config.json can name."""
+
+from __future__ import annotations
+
+from hierarchos.graph import functions as F
+from hierarchos.graph.tensor import Tensor
+from hierarchos.nn.weights import Weights
+
+ACTIVATIONS = {
+    "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh",
+    "relu": "relu", "sigmoid": "sigmoid", "tanh": "tanh",
+}  # names of Transformers -> names in functions.py
+
+
+def activate(name: str, x: Tensor) -> Tensor:
+    """Applies the activation that config.json calls `name`."""
+    return getattr(F, ACTIVATIONS[name])(x)
+
+
+def gated_mlp(w: Weights, x: Tensor, inner: int, activation: str, bias: bool = False) -> Tensor:
+    """down(activation(gate(x)) * up(x)): [B,T,D] -> [B,T,D]."""
+    gate = activate(activation, w.linear("gate_proj", x, inner, bias))
+    return w.linear("down_proj", gate * w.linear("up_proj", x, inner, bias), x.shape[-1], bias)

@@ -1,0 +1,96 @@
+"""Parameters declared where they are used: one trace of a model yields names, shapes, initialisation and computation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hierarchos.graph import functions as F
+from hierarchos.graph.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Normal distribution with mean 0."""
+
+    std: float
+
+
+ZEROS = "zeros"
+ONES = "ones"
+Initial = Normal | str
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """What is known of a parameter before it has values. `decay`: weight decay applies (matrices yes, norms and biases no)."""
+
+    name: str
+    shape: tuple[int, ...]
+    initial: Initial
+    decay: bool
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+
+@dataclass(eq=False)
+class Weights:
+    """Declares parameters below a prefix. All views made by `at` share one ordered table.
+
+    `std` is the model's initializer_range: the default for matrices and embeddings. A subclass may override `linear`
+    (adapters do) or give `source`, which makes the tensor of a declared parameter (default: a state of that name)."""
+
+    std: float = 0.02
+    prefix: str = ""
+    table: dict[str, tuple[ParameterSpec, Tensor]] = field(default_factory=dict)
+    source: Callable[[ParameterSpec], Tensor] | None = None
+
+    def at(self, *path: str | int) -> Weights:
+        """The view below `path`: `w.at("layers", 3)` declares `layers.3.*`."""
+        return type(self)(self.std, self.name(".".join(map(str, path))), self.table, self.source)
+
+    def name(self, leaf: str) -> str:
+        """Full name of `leaf` in this view."""
+        return f"{self.prefix}.{leaf}" if self.prefix else leaf
+
+    @property
+    def specs(self) -> tuple[ParameterSpec, ...]:
+        """All parameters declared so far, in order of first use."""
+        return tuple(spec for spec, _ in self.table.values())
+
+    def parameter(self, leaf: str, shape: tuple[int, ...], initial: Initial | None = None, decay: bool | None = None) -> Tensor:
+        """The tensor of a parameter; declared at first use, the same tensor afterwards."""
+        spec = ParameterSpec(self.name(leaf), tuple(shape), initial or Normal(self.std), len(shape) > 1 if decay is None else decay)
+        if spec.name in self.table:
+            known, tensor = self.table[spec.name]
+            assert known == spec, f"{spec.name} is declared twice: {known} and {spec}"
+            return tensor
+        tensor = self.source(spec) if self.source else F.state(spec.name, spec.shape, "f32")
+        self.table[spec.name] = (spec, tensor)
+        return tensor
+
+    def linear(self, leaf: str, x: Tensor, width: int, bias: bool = False, layout: str = "out_in", std: float | None = None) -> Tensor:
+        """x [..., D] times `leaf.weight` ([width, D]; layout "in_out": [D, width]) plus `leaf.bias`, gives [..., width]."""
+        inner = x.shape[-1]
+        shape = (width, inner) if layout == "out_in" else (inner, width)
+        weight = self.parameter(f"{leaf}.weight", shape, Normal(self.std if std is None else std))
+        offset = self.parameter(f"{leaf}.bias", (width,), ZEROS) if bias else None
+        return F.linear(x, weight, offset, layout=layout)
+
+    def embedding(self, leaf: str, ids: Tensor, count: int, width: int) -> Tensor:
+        """Rows of `leaf.weight` [count, width] for ids [...]: [..., width]."""
+        return F.embedding(ids, self.parameter(f"{leaf}.weight", (count, width)))
+
+    def rms_norm(self, leaf: str, x: Tensor, eps: float) -> Tensor:
+        """Root-mean-square norm over the last axis, with weight."""
+        return F.rms_norm(x, self.parameter(f"{leaf}.weight", (x.shape[-1],), ONES), eps=eps)
+
+    def layer_norm(self, leaf: str, x: Tensor, eps: float) -> Tensor:
+        """Layer norm over the last axis, with weight and bias."""
+        width = (x.shape[-1],)
+        return F.layer_norm(x, self.parameter(f"{leaf}.weight", width, ONES), self.parameter(f"{leaf}.bias", width, ZEROS), eps=eps)
