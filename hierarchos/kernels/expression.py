@@ -150,7 +150,7 @@ def expression_reference(expression: Expression, inputs: list[np.ndarray]) -> li
     with np.errstate(all="ignore"):
         for instruction in expression.instructions:
             values.append(_evaluate(instruction, [values[i] for i in instruction.operands], shape, wide))
-    return [np.ascontiguousarray(np.broadcast_to(values[i], shape)) for i in expression.outputs]
+    return [np.broadcast_to(values[i], shape).copy() for i in expression.outputs]   # ascontiguousarray would give 0-d an axis
 
 
 def _evaluate(instruction: Instruction, operands: list[np.ndarray], shape: tuple[int, ...], wide: type) -> np.ndarray:
