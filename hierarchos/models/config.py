@@ -12,7 +12,7 @@ NULL_ONLY = (None,)
 
 # Bookkeeping, generation defaults and training-time reports: none of them changes a text decoder's forward computation or loss.
 HARMLESS_NAMES = """
-    _name_or_path _commit_hash _attn_implementation _attn_implementation_autoset attn_implementation architectures auto_map
+    attn_implementation architectures auto_map
     model_type torch_dtype dtype transformers_version use_cache id2label label2id num_labels problem_type finetuning_task
     return_dict return_dict_in_generate output_attentions output_hidden_states output_scores task_specific_params tokenizer_class
     prefix bos_token_id eos_token_id pad_token_id sep_token_id cls_token_id mask_token_id unk_token_id decoder_start_token_id
@@ -24,6 +24,7 @@ HARMLESS_NAMES = """
     unsloth_version unsloth_fixed neftune_noise_alpha
 """
 HARMLESS = frozenset(HARMLESS_NAMES.split())
+PRIVATE = "_"      # fields such as _name_or_path: the reference's own bookkeeping
 
 # Switches of the base class that must stand at the value that means "nothing special".
 NEUTRAL = {
@@ -104,7 +105,7 @@ class Fields:
             if name not in self.used:
                 self.only(name, *values)
         known = self.used | HARMLESS | set(self.ignore)
-        unknown = [name for name, value in self.raw.items() if name not in known and value is not None]
+        unknown = [name for name, value in self.raw.items() if name not in known and not name.startswith(PRIVATE) and value is not None]
         if not unknown:
             return
         listed = ", ".join(f"{name} = {_shown(self.raw[name])}" for name in unknown)

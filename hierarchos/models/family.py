@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """How one model_type is read and computed. `tiny`: config.json of a small model to train from nothing."""
+    """How one model_type is read and computed.
+
+    tiny: config.json of a small model to train from nothing. base: prefix that packages of the bare model lack. embedding: the
+    parameter that a tied head shares. buffers: patterns of tensors in packages that are no parameters."""
 
     model_type: str
     read: Callable[[Fields], Any]
@@ -26,6 +29,9 @@ class Family:
     tiny: dict = field(default_factory=dict)
     task: str = "causal"
     aliases: tuple[str, ...] = ()
+    base: str = "model"
+    embedding: str = "model.embed_tokens.weight"
+    buffers: tuple[str, ...] = (r"rotary_emb\.inv_freq$",)
 
 
 @dataclass(frozen=True, eq=False)

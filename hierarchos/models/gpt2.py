@@ -116,7 +116,8 @@ def forward(cfg: GPT2Config, w: Weights, batch: Batch) -> Output:
     return language_model(cfg.tied, "transformer.wte", w, model.layer_norm("ln_f", x, cfg.norm_eps), cfg.vocab_size)
 
 
-FAMILY = Family("gpt2", read, forward, tiny={
+FAMILY = Family("gpt2", read, forward, base="transformer", embedding="transformer.wte.weight",
+                buffers=(r"\.attn\.(bias|masked_bias)$",), tiny={
     "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 2048, "n_positions": 512, "n_embd": 128, "n_layer": 4,
     "n_head": 4, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "initializer_range": 0.02, "tie_word_embeddings": True,
     "embd_pdrop": 0.0, "resid_pdrop": 0.0, "attn_pdrop": 0.0})
