@@ -34,7 +34,7 @@ def random_bits_reference(index: np.ndarray, stream: int, seed: tuple[int, int])
 
 def keep_threshold(probability: float) -> int:
     """An element is dropped when its 32 random bits are below this: probability in steps of 2^-32."""
-    return min(int(round(probability * 2.0**32)), 2**32 - 1)
+    return min(round(probability * 2.0**32), 2**32 - 1)
 
 
 def dropout_reference(x: np.ndarray, probability: float, stream: int, seed: tuple[int, int]) -> np.ndarray:

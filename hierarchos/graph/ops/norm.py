@@ -4,7 +4,8 @@ LayerNorm: y = (x - mean) * rstd * weight + bias,  rstd = 1 / sqrt(mean((x - mea
 RMSNorm:   y = x * rstd * (weight_offset + weight), rstd = 1 / sqrt(mean(x^2) + eps)
 
 With h = gradient * scale and n = (x - mean) * rstd (mean = 0 for RMSNorm):
-    dx = rstd * (h - mean(h) [LayerNorm only] - n * mean(h * n)),  dscale = sum over rows of gradient * n,  dbias = sum over rows of gradient
+    dx = rstd * (h - mean(h) [LayerNorm only] - n * mean(h * n)),
+    dweight = sum over rows of gradient * n,  dbias = sum over rows of gradient
 """
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class _Step(Op):
 
     def infer(self, inputs):
         (n,) = inputs[0].shape
-        names = ("parameters", "first moments", "second moments")[: self.states] + ("gradients",)
+        names = (*("parameters", "first moments", "second moments")[: self.states], "gradients")
         for name, spec in zip(names, inputs, strict=False):
             if spec.shape != (n,) or spec.dtype != "f32":
                 raise ShapeError(f"{type(self).__name__}: {name} are {spec.dtype} {list(spec.shape)}, parameters f32 [{n}]")
