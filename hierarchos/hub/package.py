@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError, nearest
 from hierarchos.hub.header import Entry
-from hierarchos.hub.tensor_file import TensorFile
+from hierarchos.hub.safetensors_file import TensorFile
 
 if TYPE_CHECKING:
     import numpy as np

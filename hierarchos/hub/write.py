@@ -7,13 +7,14 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError
 from hierarchos.hub.package import INDEX, SINGLE
+from hierarchos.hub.safetensors_file import sync, write_tensors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,15 +60,19 @@ def write_shards(folder: Path, tensors: Mapping[str, np.ndarray], shard_bytes: i
     """One file, or shards of at most `shard_bytes` (a larger tensor has one of its own) and their index."""
     shards = split(tensors, shard_bytes)
     if len(shards) == 1:
-        write_tensors(folder / SINGLE, {name: tensors[name] for name in shards[0]})
+        _write_shard(folder / SINGLE, shards[0], tensors)
         return
     weight_map = {}
     for number, names in enumerate(shards, 1):
         file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        write_tensors(folder / file, {name: tensors[name] for name in names})
+        _write_shard(folder / file, names, tensors)
         weight_map |= dict.fromkeys(names, file)
     total = sum(tensor.nbytes for tensor in tensors.values())
     write_file(folder / INDEX, json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}, indent=2) + "\n")
+
+
+def _write_shard(path: Path, names: list[str], tensors: Mapping[str, np.ndarray]) -> None:
+    write_tensors(path, [(name, tensors[name].shape, lambda name=name: tensors[name]) for name in names])
 
 
 def split(tensors: Mapping[str, np.ndarray], shard_bytes: int) -> list[list[str]]:
@@ -82,34 +87,11 @@ def split(tensors: Mapping[str, np.ndarray], shard_bytes: int) -> list[list[str]
     return shards
 
 
-def write_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
-    """A safetensors file of float32 tensors, synced to disk."""
-    import numpy as np
-
-    header, offset = {"__metadata__": {"format": "pt"}}, 0
-    for name, tensor in tensors.items():
-        assert tensor.dtype == np.float32, f"{name} is {tensor.dtype}"
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, offset + tensor.nbytes]}
-        offset += tensor.nbytes
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)      # tensors start at a multiple of 8
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for tensor in tensors.values():
-            file.write(np.ascontiguousarray(tensor, "<f4").data)
-        _sync(file)
-
-
 def write_file(path: Path, content: str | bytes) -> None:
     """A small file, synced to disk."""
     with path.open("wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
-        _sync(file)
-
-
-def _sync(file) -> None:
-    file.flush()
-    os.fsync(file.fileno())
+        sync(file)
 
 
 def sync_folder(folder: Path) -> None:
@@ -167,14 +149,3 @@ def disk_errors(folder: Path):
 
 def _kept(folder: Path) -> str:
     return "the package that was there is unchanged" if folder.exists() else "nothing was left behind"
-
-
-def required_bytes(shapes: Iterable[tuple[int, ...]]) -> int:
-    """Bytes of float32 tensors of these shapes."""
-    total = 0
-    for shape in shapes:
-        size = 4
-        for extent in shape:
-            size *= extent
-        total += size
-    return total

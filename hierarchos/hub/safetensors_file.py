@@ -1,8 +1,11 @@
-"""Memory-mapped tensors of one safetensors file, as float32 arrays."""
+"""One safetensors file: memory-mapped tensors read as float32 arrays, and float32 tensors written one after the other."""
 
 from __future__ import annotations
 
+import json
 import mmap
+import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,3 +50,31 @@ def as_float32(raw: np.ndarray, entry: Entry, name: str, path: Path) -> np.ndarr
     else:
         values = raw.view({"F64": "<f8", "F32": "<f4", "F16": "<f2"}[entry.dtype]).astype(np.float32, copy=False)
     return values.reshape(entry.shape)
+
+
+def write_tensors(path: Path, tensors: Iterable[tuple[str, tuple[int, ...], Callable[[], np.ndarray]]]) -> None:
+    """Writes float32 tensors (name, shape, function that gives the values: called one at a time) and syncs the file to disk."""
+    import numpy as np
+
+    tensors = list(tensors)
+    header, offset = {"__metadata__": {"format": "pt"}}, 0
+    for name, shape, _ in tensors:
+        nbytes = 4 * int(np.prod(shape, dtype=np.int64))
+        assert name not in header, f"{name} is written twice"
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [offset, offset + nbytes]}
+        offset += nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)      # tensors start at a multiple of 8
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name, shape, read in tensors:
+            values = read()
+            assert values.dtype == np.float32 and tuple(values.shape) == tuple(shape), f"{name}: {values.dtype}{values.shape}"
+            file.write(np.ascontiguousarray(values, "<f4").data)
+        sync(file)
+
+
+def sync(file) -> None:
+    """Makes what was written to an open file durable."""
+    file.flush()
+    os.fsync(file.fileno())
