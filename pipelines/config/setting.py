@@ -31,9 +31,9 @@ class Limits:
     def range_text(self) -> str:
         """The range in words, "" where there is none: "above 0", "from 0 to 1"."""
         if self.at_least is not None and self.at_most is not None:
-            return f"from {self.at_least:g} to {self.at_most:g}"
+            return f"from {number(self.at_least)} to {number(self.at_most)}"
         words = {"above": self.above, "at least": self.at_least, "below": self.below, "at most": self.at_most}
-        return " and ".join(f"{word} {limit:g}" for word, limit in words.items() if limit is not None)
+        return " and ".join(f"{word} {number(limit)}" for word, limit in words.items() if limit is not None)
 
     def holds(self, value: float) -> bool:
         """Whether a number lies in the range; NaN never does."""
@@ -49,3 +49,8 @@ def setting(default: Any = REQUIRED, **limits: Any) -> Any:
     if isinstance(default, (list, dict)):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def number(value: float) -> str:
+    """A limit as people write it: whole numbers in full, others short."""
+    return str(value) if isinstance(value, int) else f"{value:g}"

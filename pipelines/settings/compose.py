@@ -1,0 +1,100 @@
+"""Composes files and command line with Hydra, once everything that people can get wrong has been checked."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hydra import version
+from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
+from hydra._internal.hydra import Hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from hierarchos.errors import UserError
+from pipelines.settings import source, typed
+from pipelines.settings.command_line import CommandLine
+from pipelines.settings.files import ROOT, FileCheck
+from pipelines.settings.folders import Folders
+from pipelines.settings.problems import raise_all
+
+
+@dataclass(frozen=True)
+class Request:
+    """A checked command line: the pipeline, the overrides for Hydra, and which of them sweep."""
+
+    pipeline: str
+    folders: Folders
+    overrides: tuple[str, ...]
+    sweeps: tuple[str, ...] = ()
+    typed: tuple[str, ...] = ()
+
+    @property
+    def all_overrides(self) -> list[str]:
+        return [f"pipeline={self.pipeline}", *self.overrides]
+
+
+def check_request(pipeline: str, words: Sequence[str], folders: Folders, multirun: bool = False) -> Request:
+    """Checks words and files; raises all their mistakes together."""
+    line = CommandLine(folders, multirun)
+    for word in words:
+        line.add(word)
+    chosen = {"pipeline": [pipeline], **line.chosen}
+    wrong = {error.what.partition(" ")[0] for error in line.errors}            # a wrong choice has been told already
+    known = {group: [name for name in names if f"{group}={name}" not in wrong] for group, names in chosen.items()}
+    raise_all(line.errors + FileCheck(folders, known).run())
+    return Request(pipeline, folders, tuple(line.overrides), tuple(line.sweeps), tuple(words))
+
+
+def hydra_for(folders: Folders) -> Hydra:
+    """A Hydra instance that searches these folders."""
+    version.setbase("1.3")
+    source.register()
+    typed.register()
+    search_path = ConfigSearchPathImpl()
+    search_path.append("hydra", "pkg://hydra.conf")
+    for index, path in enumerate(folders.paths):
+        search_path.append("main" if index == 0 else f"main-{index}", f"hierarchos://{path}")
+    for plugin in Plugins.instance().discover(SearchPathPlugin):
+        plugin().manipulate_search_path(search_path)
+    search_path.append("schema", "structured://")
+    GlobalHydra.instance().clear()
+    return Hydra.create_main_hydra2(task_name="hierarchos", config_search_path=search_path)
+
+
+def compose(request: Request) -> DictConfig:
+    """The composed configuration of a single run, interpolations not yet resolved."""
+    return without_hydra(load(hydra_for(request.folders), request.all_overrides, RunMode.RUN))
+
+
+def required_keys(request: Request) -> set[str]:
+    """Keys that the files of the last composition mark with ??? and that were not typed."""
+    typed_keys = {override.lstrip("+").partition("=")[0] for override in request.overrides}
+    return source.required - typed_keys
+
+
+def load(hydra: Hydra, overrides: list[str], mode: RunMode) -> DictConfig:
+    """Hydra's composition; what it still refuses becomes a UserError with its first lines."""
+    try:
+        return hydra.compose_config(ROOT, overrides, run_mode=mode)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(reason(error), where="configuration") from error
+
+
+def reason(error: BaseException) -> str:
+    """What Hydra or OmegaConf found, without its advice to use "+"."""
+    told = str(error) or str(error.__cause__)
+    lines = [line.strip() for line in told.splitlines() if line.strip() and "+" not in line and "full_key" not in line]
+    return "; ".join(lines[:3])
+
+
+def without_hydra(config: DictConfig) -> DictConfig:
+    """The settings without Hydra's own node."""
+    with open_dict(config):
+        config.pop("hydra", None)
+    OmegaConf.set_readonly(config, None)
+    return config

@@ -1,0 +1,173 @@
+"""Checks every configuration file that a run reads, and tells all mistakes at once with file and line."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+from omegaconf._utils import get_yaml_loader  # Hydra's own reading of numbers: 1e-5 is a number
+
+from hierarchos.errors import UserError
+from pipelines.settings.folders import Folders, shown
+from pipelines.settings.header import package_of
+from pipelines.settings.names import nearest_setting, unknown_setting
+from pipelines.settings.schema import groups, open_parent, settings
+from pipelines.settings.values import check
+
+ROOT = "hierarchos"
+
+
+@dataclass
+class FileCheck:
+    """Walks the files from hierarchos.yaml on. `chosen`: options of the command line by group, which replace those in files."""
+
+    folders: Folders
+    chosen: dict[str, list[str]]
+    errors: list[UserError] = field(default_factory=list)
+    seen: dict[str, Path] = field(default_factory=dict)
+
+    def run(self) -> list[UserError]:
+        self.file(ROOT, self.folders.file(ROOT))
+        return self.errors
+
+    def file(self, name: str, path: Path) -> None:
+        """One file: its defaults list, then its keys."""
+        if name in self.seen:
+            return
+        self.seen[name] = path
+        try:
+            loader, node, text = read(path)
+        except UserError as error:
+            self.errors.append(error)
+            return
+        if node is None:
+            return
+        if not isinstance(node, yaml.MappingNode):
+            self.errors.append(UserError("the file is not a mapping of settings", where=place(path, node)))
+            return
+        package = package_of(name, text)
+        for key_node, value_node in pairs(loader, node):
+            if key_node.value == "defaults":
+                self.defaults(name, path, loader, value_node)
+            elif key_node.value != "hydra":
+                self.key(f"{package}.{key_node.value}" if package else str(key_node.value), path, loader, key_node, value_node)
+        self.errors += duplicates(node, path)
+
+    def defaults(self, name: str, path: Path, loader: yaml.Loader, node: yaml.Node) -> None:
+        """Follows the entries of a defaults list."""
+        entries = node.value if isinstance(node, yaml.SequenceNode) else []
+        for entry in entries:
+            if isinstance(entry, yaml.ScalarNode):
+                self.include(name, entry.value, place(path, entry))
+            elif isinstance(entry, yaml.MappingNode):
+                for key_node, value_node in entry.value:
+                    self.entry(name, str(key_node.value), loader.construct_object(value_node, deep=True), place(path, entry))
+
+    def include(self, name: str, value: str, where: str) -> None:
+        """An entry that is only a name: another file of the same folder, or /group/name."""
+        if value in ("_self_", "settings"):
+            return
+        group = value.strip("/").rpartition("/")[0] if value.startswith("/") else name.rpartition("/")[0]
+        self.follow(group, value.rpartition("/")[2], where)
+
+    def entry(self, name: str, key: str, value: object, where: str) -> None:
+        """One entry such as `override /model: gpt2_tiny`."""
+        words = key.split()
+        optional, group = "optional" in words[:-1], words[-1].partition("@")[0]
+        parent = name.rpartition("/")[0]
+        absolute = group.strip("/") if group.startswith("/") or not parent else f"{parent}/{group}"
+        if absolute.startswith("hydra") or value is None or "${" in str(value):
+            value = None
+        elif absolute not in self.folders.groups():
+            if not optional:
+                self.errors.append(self.no_such_group(group, absolute, value, where))
+            return
+        for option in self.chosen.get(absolute, value if isinstance(value, list) else [value]):
+            if option is not None and not (optional and self.folders.file(f"{absolute}/{option}") is None):
+                self.follow(absolute, str(option), where)
+
+    def follow(self, group: str, option: str, where: str) -> None:
+        try:
+            self.file(f"{group}/{option}", self.folders.option(group, option, where))
+        except UserError as error:
+            self.errors.append(error)
+
+    def no_such_group(self, group: str, absolute: str, value: object, where: str) -> UserError:
+        if group in self.folders.groups():
+            return UserError(f"{group} in a file of {absolute.rpartition('/')[0]}/ needs a slash before it", where=where,
+                             command=f"override /{group}: {value}")
+        near = nearest_setting(group.strip("/"), self.folders.groups())
+        return UserError(f"{group.strip('/')} is not a group of files", where=where, nearest=near)
+
+    def key(self, key: str, path: Path, loader: yaml.Loader, key_node: yaml.Node, node: yaml.Node) -> None:
+        """One key of a file, and everything below it."""
+        where = place(path, key_node)
+        if open_parent(key):
+            return
+        if key in settings():
+            scalar = node.value if isinstance(node, yaml.ScalarNode) and node.style is None else None
+            self.errors += check(settings()[key], loader.construct_object(node, deep=True), where, scalar)
+        elif key not in groups():
+            self.errors.append(dotted(key, where) or unknown_setting(key, where))
+        elif not isinstance(node, yaml.MappingNode):
+            self.errors.append(UserError(f"{key} is a group: settings go below it, indented", where=where))
+        else:
+            for below, value in pairs(loader, node):
+                self.key(f"{key}.{below.value}", path, loader, below, value)
+
+
+def read(path: Path) -> tuple[yaml.Loader, yaml.Node | None, str]:
+    """A file as a tree with line numbers; UserError when it is not UTF-8 or not YAML."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        loader = get_yaml_loader()(text)
+        return loader, loader.get_single_node(), text
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[:error.start].count(b"\n") + 1
+        raise UserError("the file is not UTF-8", where=f"{shown(path)}:{line}", hint="save it as UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{shown(path)}:{mark.line + 1}" if mark else shown(path)
+        raise UserError(f"this is not YAML: {getattr(error, 'problem', None) or error}", where=where) from None
+
+
+def dotted(key: str, where: str) -> UserError | None:
+    """`train.steps: 5` at one level is one key with a dot in it, which nothing reads."""
+    parent, _, leaf = key.rpartition(".")
+    return None if key not in settings() else UserError(f"{key} must be nested in a file", where=where, hint=f"{parent}: {{{leaf}: ...}}")
+
+
+def pairs(loader: yaml.Loader, node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    """Keys and values, `<<` merged in."""
+    loader.flatten_mapping(node)
+    yield from node.value
+
+
+def duplicates(node: yaml.Node, path: Path) -> list[UserError]:
+    """Keys that a mapping has twice, at any depth; only the last would count."""
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    found, lines = [], {}
+    for key, value in node.value:
+        if key.value in lines:
+            found.append(UserError(f"{key.value} is given twice", where=place(path, key), hint=f"first in line {lines[key.value]}"))
+        lines[key.value] = key.start_mark.line + 1
+        found += duplicates(value, path)
+    return found
+
+
+def place(path: Path, node: yaml.Node) -> str:
+    """file:line of a node."""
+    return f"{shown(path)}:{node.start_mark.line + 1}"
+
+
+def choice_errors(folders: Folders, group: str, option: str, where: str) -> list[UserError]:
+    """The mistake in a group choice of the command line, if there is one."""
+    try:
+        folders.option(group, option, where)
+    except UserError as error:
+        if group == "data" and Path(option).suffix:
+            return [UserError(f"data={option} names a file", where=where, command=f"data=files data.path={option}")]
+        return [error]
+    return []

@@ -1,0 +1,109 @@
+"""From a composed configuration to a frozen `Config`: nothing missing, nothing out of range, parts that fit each other."""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
+
+from hierarchos.errors import UserError
+from pipelines.config import Config
+from pipelines.settings.names import nearest_setting
+from pipelines.settings.problems import raise_all
+from pipelines.settings.schema import Setting, settings
+from pipelines.settings.typed import build
+from pipelines.settings.values import check, convert
+
+
+def resolve(composed: DictConfig, needed_by: Mapping[str, list[str]] | None = None, required: Iterable[str] = ()) -> Config:
+    """The typed configuration.
+
+    needed_by: for each group the stages that read it; missing values of other groups are fine. required: keys that a file
+    marks with ??? and nothing typed sets. Raises UserError with everything that is missing, wrong or contradictory.
+    """
+    values = _container(composed)
+    raise_all(_missing(values, set(required), needed_by))
+    flat = {key: _at(values, key) for key in settings()}
+    raise_all([error for key, value in flat.items() if value != "???" for error in check(settings()[key], value, "configuration")])
+    for key, value in flat.items():
+        _put(values, key, _final(settings()[key], value))
+    config = build(Config, values)
+    raise_all(conflicts(config))
+    return config
+
+
+def as_dict(config: Config) -> dict:
+    """Nested plain dictionaries, as they go into config.yaml."""
+    return dataclasses.asdict(config)
+
+
+def _missing(values: dict, required: set[str], needed_by: Mapping[str, list[str]] | None) -> list[UserError]:
+    found = []
+    keys = [key for key, known in settings().items() if _at(values, key) == "???" or key in required and _at(values, key) == known.default]
+    for key in keys:
+        stages = ["every stage"] if needed_by is None else needed_by.get(key.partition(".")[0], [])
+        if stages:
+            where, text = f"needed by {', '.join(stages)}", settings()[key].help
+            found.append(UserError(f"{key} has to be given", where=where, hint=text, command=f"{key}=..."))
+    return found
+
+
+def _container(composed: DictConfig) -> dict:
+    try:
+        return OmegaConf.to_container(composed, resolve=True, throw_on_missing=False)
+    except (InterpolationResolutionError, OmegaConfBaseException) as error:
+        lines = str(error).splitlines()
+        key = getattr(error, "full_key", None) or "configuration"
+        asked = lines[0].partition("'")[2].partition("'")[0]
+        near = nearest_setting(asked) if "not found" in lines[0] else None
+        raise UserError(f"{key} refers to something that is not there: {lines[0]}", where="configuration",
+                        nearest=f"${{{near}}}" if near else None) from error
+
+
+def _at(values: dict, key: str) -> object:
+    for part in key.split("."):
+        values = values[part]
+    return values
+
+
+def _put(values: dict, key: str, value: object) -> None:
+    *parents, last = key.split(".")
+    for part in parents:
+        values = values[part]
+    values[last] = value
+
+
+def _final(setting: Setting, value: object) -> object:
+    """The value in its own type, `~` of a path expanded, single texts in a list where a list is accepted."""
+    value = convert(setting, value)
+    if setting.limits.path and value is not None and value != "???":
+        return [str(Path(item).expanduser()) for item in value] if isinstance(value, list) else str(Path(value).expanduser())
+    return value
+
+
+def conflicts(config: Config) -> list[UserError]:
+    """Settings that are fine alone but do not fit each other, with both values in the message."""
+    found = []
+    train, model, data = config.train, config.model, config.data
+    if train.steps is not None and train.schedule.warmup > train.steps:
+        found.append(_conflict(f"train.schedule.warmup={train.schedule.warmup:g} is longer than train.steps={train.steps}"))
+    context = model.config.get("max_position_embeddings", model.config.get("n_positions"))
+    if model.source == "fresh" and isinstance(context, int) and train.sequence_length > context:
+        found.append(_conflict(f"train.sequence_length={train.sequence_length} is longer than the model's context of {context}"))
+    found += _needs("model", model, {"local": "path", "hub": "repo"})
+    found += _needs("data", data, {"files": "path", "hub": "repo"})
+    found += _needs("tokenizer", config.tokenizer, {"file": "path"})
+    return found
+
+
+def _needs(group: str, config: object, fields: dict[str, str]) -> list[UserError]:
+    """A source that needs one more setting."""
+    name = fields.get(config.source)
+    missing = name is not None and getattr(config, name) is None
+    return [_conflict(f"{group}.source={config.source} needs {group}.{name}", f"{group}.{name}=...")] if missing else []
+
+
+def _conflict(what: str, command: str | None = None) -> UserError:
+    return UserError(what, where="configuration", command=command)

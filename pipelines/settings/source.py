@@ -1,0 +1,43 @@
+"""How Hydra reads our configuration files: like its own file source, but a file's package never depends on a header line's place."""
+from __future__ import annotations
+
+from pathlib import Path
+
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra._internal.sources_registry import SourcesRegistry
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigResult
+from omegaconf import Container, OmegaConf
+
+from pipelines.settings.header import package_of
+
+
+class HierarchosConfigSource(FileConfigSource):
+    """`hierarchos://FOLDER` in Hydra's search path."""
+
+    @staticmethod
+    def scheme() -> str:
+        return "hierarchos"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        result = super().load_config(config_path)
+        text = (Path(self.path) / self._normalize_file_name(config_path)).read_text(encoding="utf-8")
+        package = package_of(config_path, text)
+        result.header["package"] = package or "_global_"
+        required.update(marked(result.config, package))
+        return result
+
+
+required: set[str] = set()      # keys that the files read since the last `register` mark with ???; merging would drop the mark
+
+
+def marked(config: Container, package: str) -> list[str]:
+    """Dotted keys of a file whose value is ???."""
+    return [f"{package}.{key}" if package else key for key in OmegaConf.missing_keys(config)] if OmegaConf.is_dict(config) else []
+
+
+def register() -> None:
+    """Makes the source known to Hydra and forgets which keys were required."""
+    required.clear()
+    Plugins.instance()                                    # discovers Hydra's own sources first
+    SourcesRegistry.instance().register(HierarchosConfigSource)
