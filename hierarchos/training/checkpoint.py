@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -132,9 +132,3 @@ def sync(path: Path) -> None:
             raise
     finally:
         os.close(handle)
-
-
-def state_entries(names: Iterable[str], arenas: Iterable[str]) -> list[str]:
-    """Names of the tensors of a state file, in the order in which they are written."""
-    names = list(names)
-    return [f"{arena}/{name}" for arena in arenas for name in names]

@@ -1,0 +1,98 @@
+"""What training keeps on the device: parameters, gradients and moments in arenas of one layout."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hierarchos.graph.store import StateStore
+from hierarchos.graph.tensor import Spec
+from hierarchos.kernels.optimizer import BLOCK
+from hierarchos.models.family import Model
+from hierarchos.training.graphs import FIRST, GRADIENTS, PARAMETERS, SECOND
+from hierarchos.training.settings import OptimizerSettings, decays
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from hierarchos.vulkan import Device
+
+
+class TrainingState:
+    """Parameters and optimizer state of one model on one device."""
+
+    def __init__(self, model: Model, device: Device, optimizer: OptimizerSettings):
+        self.model, self.device, self.optimizer = model, device, optimizer
+        self.specs = model.parameters
+        self.moments = moment_arenas(optimizer)
+        self.store = StateStore(device)
+        self.store.allocate(PARAMETERS, {spec.name: Spec(spec.shape) for spec in self.specs})
+        for arena in (GRADIENTS, *self.moments):
+            self.store.mirror(arena, of=PARAMETERS)
+        self.floats = self.store.layout.find(PARAMETERS).spec.size
+        self.store.allocate("decay", {"decay_groups": Spec((self.floats // BLOCK,), "u32")})
+        self.store.write("decay_groups", self.decay_groups())
+
+    def decay_groups(self) -> np.ndarray:
+        """u32 [floats / BLOCK]: 0 where weight decay applies, 1 where it does not."""
+        import numpy as np
+
+        groups = np.zeros(self.floats // BLOCK, np.uint32)
+        for spec in self.specs:
+            if not decays(spec.name, spec.shape, self.optimizer.no_decay):
+                first = self.store.layout.find(spec.name).offset // (4 * BLOCK)
+                groups[first:first + -(-spec.size // BLOCK)] = 1
+        return groups
+
+    def load(self, values: dict[str, np.ndarray]) -> None:
+        """Writes initial or pretrained parameters, by name; moments start at zero."""
+        for spec in self.specs:
+            self.store.write(spec.name, values[spec.name])
+
+    def entries(self) -> Iterator[tuple[str, str]]:
+        """(name in a state file, name in the store) of all that a checkpoint holds."""
+        for arena in (PARAMETERS, *self.moments):
+            for spec in self.specs:
+                yield f"{arena}/{spec.name}", spec.name if arena == PARAMETERS else f"{arena}/{spec.name}"
+
+    def save(self, path: Path) -> None:
+        """Writes the state file of a checkpoint, one tensor after the other."""
+        from hierarchos.hub.write import write_tensors
+
+        write_tensors(path, {name: StoredTensor(self.store, held) for name, held in self.entries()})
+
+    def restore(self, path: Path) -> None:
+        """Reads a state file that `save` wrote."""
+        from safetensors import safe_open
+
+        with safe_open(path, framework="numpy") as file:
+            for name, held in self.entries():
+                self.store.write(held, file.get_tensor(name))
+
+    def first_bad(self, arena: str) -> str | None:
+        """The first tensor of an arena, in model order, that holds a value that is not finite."""
+        import numpy as np
+
+        prefix = "" if arena == PARAMETERS else f"{arena}/"
+        return next((spec.name for spec in self.specs if not np.isfinite(self.store.read(prefix + spec.name)).all()), None)
+
+
+class StoredTensor:
+    """A tensor of a store that is read from the device only when it is written to a file."""
+
+    def __init__(self, store: StateStore, name: str):
+        import numpy as np
+
+        self.store, self.name = store, name
+        spec = store.layout.find(name).spec
+        self.shape, self.nbytes, self.dtype = spec.shape, spec.nbytes, np.dtype(np.float32)
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return self.store.read(self.name)
+
+
+def moment_arenas(optimizer: OptimizerSettings) -> tuple[str, ...]:
+    """The arenas that the optimizer keeps beside parameters and gradients."""
+    if optimizer.name == "adamw":
+        return FIRST, SECOND
+    return (FIRST,) if optimizer.momentum else ()
