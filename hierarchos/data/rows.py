@@ -1,0 +1,98 @@
+"""A row with its place, and the account of rows that could not be used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from hierarchos.errors import UserError
+
+SHOWN = 5  # bad rows listed in one message
+GATHERED = 20  # bad rows after which reading stops
+
+
+class Row(NamedTuple):
+    """Column values and where they were: `number` is a line, or a row of files that have no lines."""
+
+    file: str
+    number: int
+    fields: dict[str, Any]
+    unit: str = "line"
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.number}" if self.unit == "line" else f"{self.file} {self.unit} {self.number}"
+
+
+class BadRow(Exception):
+    """Says why one row cannot be used. `reason` is counted; `detail` is shown; `fixes` are overrides that help."""
+
+    def __init__(self, reason: str, detail: str, fixes: tuple[str, ...] = ()):
+        super().__init__(detail)
+        self.reason, self.detail, self.fixes = reason, detail, fixes
+
+
+class RowReport:
+    """Counts what was read, used, cut and left out; raises for bad rows when the policy is "error"."""
+
+    def __init__(self, on_bad_row: str = "error"):
+        self.on_bad_row = on_bad_row
+        self.rows = 0
+        self.used = 0
+        self.blank_lines = 0
+        self.truncated_rows = 0
+        self.truncated_tokens = 0
+        self.bad: Counter[str] = Counter()
+        self.examples: dict[str, str] = {}
+        self.notices: list[str] = []
+        self._problems: list[tuple[str, BadRow]] = []
+
+    def reject(self, where: str, error: BadRow) -> None:
+        """Counts a bad row; with "error" it is kept for `finish`, which is called at once when there are many."""
+        self.bad[error.reason] += 1
+        self.examples.setdefault(error.reason, f"{where}  {error.detail}")
+        if self.on_bad_row == "error":
+            self._problems.append((where, error))
+            if len(self._problems) >= GATHERED:
+                self.finish()
+
+    def notice(self, text: str) -> None:
+        """Says something once."""
+        if text not in self.notices:
+            self.notices.append(text)
+
+    def finish(self) -> None:
+        """Raises when bad rows were met and the policy is to stop."""
+        if not self._problems:
+            return
+        fixes = [f"try  {fix}" for fix in dict.fromkeys(fix for _, error in self._problems for fix in error.fixes)]
+        skip = "try  data.on_bad_row=skip  to leave such rows out and count them"
+        if len(self._problems) == 1:
+            where, error = self._problems[0]
+            raise UserError(error.detail, where=where, hint=[*fixes, skip])
+        total = len(self._problems)
+        listed = [f"{where}  {error.detail}" for where, error in self._problems[:SHOWN]]
+        more = [f"and {total - SHOWN} more"] if total > SHOWN else []
+        at_least = "at least " if total >= GATHERED else ""
+        raise UserError(f"{at_least}{total} rows cannot be used", hint=[*listed, *more, *fixes, skip])
+
+    def summary(self) -> dict[str, Any]:
+        """For the manifest of a run."""
+        return {
+            "rows": self.rows,
+            "used": self.used,
+            "blank_lines": self.blank_lines,
+            "bad_rows": dict(sorted(self.bad.items())),
+            "truncated_rows": self.truncated_rows,
+            "truncated_tokens": self.truncated_tokens,
+            "notices": list(self.notices),
+        }
+
+    def lines(self) -> list[str]:
+        """For people: one line for each thing that was left out, cut or chosen."""
+        told = [f"{count} rows left out: {reason}; first: {self.examples[reason]}" for reason, count in sorted(self.bad.items())]
+        if self.blank_lines:
+            told.append(f"{self.blank_lines} blank lines skipped")
+        if self.truncated_rows:
+            told.append(f"{self.truncated_rows} rows cut at data.max_length, {self.truncated_tokens} tokens lost")
+        return told + self.notices
