@@ -1,7 +1,7 @@
 """The Vulkan instance, the validation layer, and the list of devices."""
 from __future__ import annotations
 
-from hierarchos.vulkan.errors import CallFailed
+from hierarchos.vulkan.errors import VulkanError
 from hierarchos.vulkan.info import DeviceInfo
 from hierarchos.vulkan.loader import api, create, enumerate_structs, names, struct, text
 
@@ -41,7 +41,7 @@ class Instance:
         present = extension_names()
         if validation:
             if not validation_available():
-                raise CallFailed("vkCreateInstance", f"{LAYER} is not installed (Debian: apt install vulkan-validationlayers)")
+                raise VulkanError(f"{LAYER} is not installed; Debian, Ubuntu: apt install vulkan-validationlayers")
             layers.append(LAYER)
             extensions.append("VK_EXT_debug_utils")
         if "VK_KHR_portability_enumeration" in present:          # MoltenVK is listed only when asked for

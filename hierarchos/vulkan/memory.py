@@ -35,7 +35,7 @@ class Allocation:
     view: np.ndarray | None = field(default=None, repr=False)
 
     def free(self) -> None:
-        """Gives the memory back; may be called twice. The caller sees to it that the device no longer uses it."""
+        """Gives the memory back once the device is idle; may be called twice."""
         self.owner.free(self)
 
     @property
@@ -51,6 +51,7 @@ class Memory:
         self.addresses: list[int] = []
         self.allocations: list[Allocation] = []
         self.types = memory_types(device.physical)
+        self.map_everything = device.info.kind in ("software", "integrated")        # the host shares the device's memory
 
     @property
     def used(self) -> int:
@@ -62,7 +63,7 @@ class Memory:
         nbytes = max(4, (nbytes + 3) // 4 * 4)
         if self.device.faults.due(FailAllocation) or nbytes > info.max_allocation:
             raise self.out_of_memory(label, nbytes)
-        mapped = host_visible or info.kind in ("software", "integrated")
+        mapped = host_visible or self.map_everything
         buffer = self._create_buffer(nbytes)
         try:
             handle = self._allocate(buffer, mapped, host_visible)
@@ -122,6 +123,8 @@ class Memory:
     def free(self, allocation: Allocation) -> None:
         if allocation not in self.allocations:
             return
+        if not self.device.timeline.lost:
+            self.device.wait_idle()
         at = self.allocations.index(allocation)
         del self.allocations[at], self.addresses[at]
         vk = api()
@@ -150,10 +153,8 @@ def pick_type(types: list[int], allowed: int, mapped: bool, host_visible: bool) 
 
     Mapped memory must be visible and coherent; for data that the device works on device-local comes first, for
     staging (`host_visible`) host-cached does: reads of uncached memory are some 50 times slower."""
-    required = HOST_VISIBLE | HOST_COHERENT if mapped else DEVICE_LOCAL
+    required = HOST_VISIBLE | HOST_COHERENT if mapped else DEVICE_LOCAL               # Vulkan promises one of each kind
     able = [i for i, flags in enumerate(types) if allowed >> i & 1 and flags & required == required]
-    if not able:
-        able = [i for i in range(len(types)) if allowed >> i & 1 and (not mapped or types[i] & HOST_VISIBLE)]
 
     def worth(i: int) -> tuple[bool, bool, bool]:
         local, cached, visible = bool(types[i] & DEVICE_LOCAL), bool(types[i] & HOST_CACHED), bool(types[i] & HOST_VISIBLE)

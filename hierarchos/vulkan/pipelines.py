@@ -42,7 +42,7 @@ class Pipelines:
         return self._made[key]
 
     def prepare(self, wanted: Iterable[tuple[Shader, tuple[int, ...]]]) -> int:
-        """Makes those that are new, side by side on all cores, and saves the cache file. Returns how many were new."""
+        """Makes those that are new, side by side on all cores. Returns how many were new."""
         new = {(shader.digest, constants): shader for shader, constants in wanted if (shader.digest, constants) not in self._made}
         if not new:
             return 0

@@ -78,8 +78,8 @@ class Timeline:
             if result < 0:
                 self._failed(result, "vkWaitSemaphores")
             if deadline is not None and time.monotonic() >= deadline:
-                raise DeviceTimeout(f"the device did not finish {self._latest.label!r} within {timeout} s;"
-                                    f" it is at {self.reached()} of {value}")
+                label = self._latest.label if self._latest else "anything"
+                raise DeviceTimeout(f"the device did not finish {label!r} within {timeout} s; it is at {self.reached()} of {value}")
 
     def reached(self) -> int:
         """The number of the last submission that has finished."""
