@@ -1,65 +1,106 @@
-"""The graphs of training: gradients of a batch, the optimizer step, and the loss for validation.
+"""The graphs of training: gradients of a batch, the optimizer step, both in one, and the loss for validation.
 
-A step runs the gradient program once for each batch of the step (the first overwrites the gradient arena, the others add
-to it), then the update program once. Token weights are already divided by the trained tokens of the whole step, so
-accumulation changes nothing but the order of sums.
+A step of one batch is one program. With accumulation the gradient program runs once for each batch of the step (the first
+overwrites the gradient arena, the others add to it), then the update program once. Token weights are already divided by the
+trained tokens of the whole step, so accumulation changes nothing but the order of sums.
 """
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from hierarchos.graph import functions as F
 from hierarchos.graph.op import tracing
 from hierarchos.graph.ops.optimizer import clip_scale
-from hierarchos.graph.tensor import Graph
+from hierarchos.graph.tensor import Graph, Tensor
+from hierarchos.kernels.optimizer import ADAMW_HEAD, BLOCK, SGD_HEAD
 from hierarchos.models.family import Model
-from hierarchos.nn.batch import input_batch, token_loss
+from hierarchos.nn.batch import Batch, input_batch, token_loss
+from hierarchos.nn.weights import Weights
 
 PARAMETERS, GRADIENTS, FIRST, SECOND = "parameters", "gradients", "first_moment", "second_moment"
+DECAY_GROUPS = "decay_groups"                       # state u32 [floats / BLOCK]: 0 = weight decay, 1 = none
+GROUPS = 2
+
+
+@dataclass(frozen=True)
+class Update:
+    """The optimizer step over arenas of `floats` floats. max_norm: of the gradient; 0 leaves it as it is."""
+
+    floats: int
+    optimizer: str = "adamw"
+    momentum: bool = False
+    max_norm: float = 0.0
+
+    @property
+    def scalars(self) -> int:
+        """Length of the input `scalars`, see `hierarchos.kernels.optimizer`."""
+        return (ADAMW_HEAD if self.optimizer == "adamw" else SGD_HEAD) + 2 * GROUPS
 
 
 def gradient_graph(model: Model, rows: int, length: int, dropout: bool, recompute: bool, accumulate: bool) -> Graph:
     """Inputs ids, positions, segments, targets i32 and token_weights f32, all [rows, length] (and seed u32 [2] with dropout);
     output loss []. Writes, or with `accumulate` adds to, the gradient of every parameter."""
     with tracing(Graph()) as graph:
-        batch = input_batch(rows, length, training=dropout, recompute=recompute)
-        w = model.weights()
-        loss = traced_loss(model, w, batch, rows * length)[0]
-        parameters = [tensor for _, tensor in w.table.values()]
-        for spec, gradient in zip(w.specs, F.gradients(loss, parameters), strict=True):
-            target = F.state(f"{GRADIENTS}/{spec.name}", spec.shape)
-            if gradient is None:
-                gradient = F.full(spec.shape, 0.0)
-            F.assign(target, target + gradient if accumulate else gradient)
-        graph.outputs["loss"] = loss
+        graph.outputs["loss"] = trace_gradients(model, rows, length, dropout, recompute, accumulate)
+    return graph
+
+
+def update_graph(update: Update) -> Graph:
+    """Input scalars f32; output square_norm [1] of the unclipped gradients. A gradient that is not finite changes nothing."""
+    with tracing(Graph()) as graph:
+        graph.outputs["square_norm"] = trace_update(update)
+    return graph
+
+
+def step_graph(model: Model, rows: int, length: int, dropout: bool, recompute: bool, update: Update) -> Graph:
+    """A whole step of one batch: inputs and outputs of `gradient_graph` and `update_graph`."""
+    with tracing(Graph()) as graph:
+        graph.outputs["loss"] = trace_gradients(model, rows, length, dropout, recompute, accumulate=False)
+        graph.outputs["square_norm"] = trace_update(update)
     return graph
 
 
 def loss_graph(model: Model, rows: int, length: int) -> Graph:
     """Inputs as `gradient_graph` without seed; output loss [], the sum of token_weights * nll."""
     with tracing(Graph()) as graph:
-        batch = input_batch(rows, length)
-        graph.outputs["loss"] = traced_loss(model, model.weights(), batch, rows * length)[0]
+        graph.outputs["loss"] = trace_loss(model, model.weights(), input_batch(rows, length))
     return graph
 
 
-def traced_loss(model: Model, w, batch, tokens: int):
-    """(loss, nll of each token) of a model over inputs `targets` and `token_weights`, flattened to [tokens]."""
+def trace_loss(model: Model, w: Weights, batch: Batch) -> Tensor:
+    """Loss [] of a model over the inputs `targets` and `token_weights`."""
     shape = batch.ids.shape
-    targets = F.reshape(F.input("targets", shape, "i32"), (tokens,))
-    token_weights = F.reshape(F.input("token_weights", shape), (tokens,))
-    return token_loss(model.forward(w, batch), targets, token_weights)
+    tokens = (shape[0] * shape[1],)
+    targets, token_weights = F.input("targets", shape, "i32"), F.input("token_weights", shape)
+    return token_loss(model.forward(w, batch), F.reshape(targets, tokens), F.reshape(token_weights, tokens))[0]
 
 
-def update_graph(floats: int, optimizer: str, scalars: int, max_norm: float, momentum: bool = False) -> Graph:
-    """One optimizer step over arenas of `floats` floats. Inputs scalars f32 [scalars], groups are the state decay_groups;
-    output square_norm [1] of the unclipped gradients. A gradient that is not finite changes nothing."""
-    with tracing(Graph()) as graph:
-        parameters, gradients = F.state(PARAMETERS, (floats,)), F.state(GRADIENTS, (floats,))
-        hyper, groups = F.input("scalars", (scalars,)), F.state("decay_groups", (floats // 64,), "u32")
-        square_norm = F.sum_of_squares(gradients)
-        scale = clip_scale(square_norm, max_norm or float("inf"))
-        if optimizer == "adamw":
-            F.adamw(parameters, gradients, F.state(FIRST, (floats,)), F.state(SECOND, (floats,)), hyper, groups, scale)
-        else:
-            F.sgd(parameters, gradients, hyper, groups, scale, F.state(FIRST, (floats,)) if momentum else None)
-        graph.outputs["square_norm"] = square_norm
-    return graph
+def trace_gradients(model: Model, rows: int, length: int, dropout: bool, recompute: bool, accumulate: bool) -> Tensor:
+    """The loss; its gradients go to the gradient arena."""
+    w = model.weights()
+    loss = trace_loss(model, w, input_batch(rows, length, training=dropout, recompute=recompute))
+    store_gradients(loss, w, accumulate)
+    return loss
+
+
+def store_gradients(loss: Tensor, w: Weights, accumulate: bool = False) -> None:
+    """Assigns the gradient of every declared parameter to the state `gradients/NAME`, or adds it to what is there."""
+    for spec, gradient in zip(w.specs, F.gradients(loss, [tensor for _, tensor in w.table.values()]), strict=True):
+        target = F.state(f"{GRADIENTS}/{spec.name}", spec.shape)
+        if gradient is None:
+            gradient = F.full(spec.shape, 0.0)
+        F.assign(target, target + gradient if accumulate else gradient)
+
+
+def trace_update(update: Update) -> Tensor:
+    """The optimizer step over whole arenas; returns the square of the gradient norm [1]."""
+    arena = (update.floats,)
+    parameters, gradients = F.state(PARAMETERS, arena), F.state(GRADIENTS, arena)
+    scalars, groups = F.input("scalars", (update.scalars,)), F.state(DECAY_GROUPS, (update.floats // BLOCK,), "u32")
+    square_norm = F.sum_of_squares(gradients)
+    scale = clip_scale(square_norm, update.max_norm or float("inf"))
+    if update.optimizer == "adamw":
+        F.adamw(parameters, gradients, F.state(FIRST, arena), F.state(SECOND, arena), scalars, groups, scale)
+    else:
+        F.sgd(parameters, gradients, scalars, groups, scale, F.state(FIRST, arena) if update.momentum else None)
+    return square_norm

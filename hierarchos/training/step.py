@@ -1,20 +1,19 @@
 """One optimizer step: programs compiled once for each batch shape, then replayed."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hierarchos.graph.program import Program, compile_program
-from hierarchos.kernels.optimizer import ADAMW_HEAD, SGD_HEAD, adamw_scalars, sgd_scalars
-from hierarchos.training.graphs import gradient_graph, loss_graph, update_graph
+from hierarchos.graph.tensor import Graph
+from hierarchos.kernels.optimizer import adamw_scalars, sgd_scalars
+from hierarchos.training.graphs import Update, gradient_graph, loss_graph, step_graph, update_graph
 from hierarchos.training.settings import TrainSettings
 from hierarchos.training.state import TrainingState
 
 if TYPE_CHECKING:
     import numpy as np
-
-GROUPS = 2                                          # with weight decay, without
 
 
 @dataclass(frozen=True)
@@ -31,46 +30,56 @@ class TrainStep:
 
     def __init__(self, state: TrainingState, settings: TrainSettings, seed: int = 0, profile: bool = False):
         self.state, self.settings, self.seed, self.profile = state, settings, seed, profile
+        self.options = {"dropout": settings.dropout, "recompute": settings.recompute}
+        self.update = Update(state.floats, settings.optimizer.name, settings.optimizer.momentum > 0, settings.max_grad_norm)
         self.programs: dict[tuple, Program] = {}
-        momentum = settings.optimizer.momentum > 0
-        head = ADAMW_HEAD if settings.optimizer.name == "adamw" else SGD_HEAD
-        graph = update_graph(state.floats, settings.optimizer.name, head + 2 * GROUPS, settings.max_grad_norm, momentum)
-        self.update = self.compile(graph, "update")
 
-    def compile(self, graph, label: str) -> Program:
-        return compile_program(graph, self.state.device, self.state.store, profile=self.profile, label=label)
+    def program(self, key: tuple, graph: Callable[[], Graph]) -> Program:
+        """The program of `key` (its first word is its label), compiled at its first use."""
+        if key not in self.programs:
+            self.programs[key] = compile_program(graph(), self.state.device, self.state.store, profile=self.profile)
+        return self.programs[key]
+
+    def step_program(self, rows: int, length: int) -> Program:
+        """Gradients and update of a step of one batch."""
+        model = self.state.model
+        return self.program(("step", rows, length), lambda: step_graph(model, rows, length, update=self.update, **self.options))
 
     def gradient_program(self, rows: int, length: int, accumulate: bool) -> Program:
-        """The program of one batch shape, compiled at its first use."""
-        key = ("gradient", rows, length, accumulate)
-        if key not in self.programs:
-            graph = gradient_graph(self.state.model, rows, length, self.settings.dropout, self.settings.recompute, accumulate)
-            self.programs[key] = self.compile(graph, "gradient")
-        return self.programs[key]
+        """Gradients of one batch, written or added."""
+        model = self.state.model
+        return self.program(("gradient", rows, length, accumulate),
+                            lambda: gradient_graph(model, rows, length, accumulate=accumulate, **self.options))
 
     def loss_program(self, rows: int, length: int) -> Program:
-        """The validation program of one batch shape, compiled at its first use."""
-        key = ("loss", rows, length)
-        if key not in self.programs:
-            self.programs[key] = self.compile(loss_graph(self.state.model, rows, length), "validation")
-        return self.programs[key]
+        """The validation loss of one batch."""
+        return self.program(("validation", rows, length), lambda: loss_graph(self.state.model, rows, length))
 
     def run(self, batches: Sequence[dict], step: int, rate: float) -> StepResult:
         """Step `step` (0-based) over `batches` with learning rate `rate`."""
-        import numpy as np
+        tokens = sum(trained_tokens(batch) for batch in batches)
+        scalars = {"scalars": self.scalars(step, rate)}
+        if len(batches) == 1:
+            program = self.step_program(*batches[0]["ids"].shape)
+            results = program.run(self.feeds(program, batches[0], tokens, step, 0) | scalars)
+            return self.result([results["loss"]], results["square_norm"], tokens)
+        losses = []
+        for index, batch in enumerate(batches):
+            program = self.gradient_program(*batch["ids"].shape, accumulate=index > 0)
+            losses.append(program.run(self.feeds(program, batch, tokens, step, index))["loss"])
+        update = self.program(("update",), lambda: update_graph(self.update))
+        return self.result(losses, update.run(scalars)["square_norm"], tokens)
 
-        tokens = float(sum(trained_tokens(batch) for batch in batches))
-        losses = [self.run_batch(batch, tokens, step, index) for index, batch in enumerate(batches)]
-        norm = self.update.run({"scalars": self.scalars(step, rate)})["square_norm"]
-        return StepResult(float(np.sum(losses)), float(np.sqrt(norm[0])), tokens)
+    @staticmethod
+    def result(losses: list, square_norm: np.ndarray, tokens: float) -> StepResult:
+        return StepResult(sum(float(loss) for loss in losses), float(square_norm[0]) ** 0.5, tokens)
 
-    def run_batch(self, batch: dict, tokens: float, step: int, index: int) -> float:
-        """Gradients of one batch, its token weights divided by the `tokens` of the whole step; returns its share of the loss."""
-        program = self.gradient_program(*batch["ids"].shape, accumulate=index > 0)
+    def feeds(self, program: Program, batch: dict, tokens: float, step: int, index: int) -> dict:
+        """Inputs of one batch; token weights are divided by the `tokens` of the whole step."""
         feeds = model_feeds(batch, tokens)
         if "seed" in program.inputs:
             feeds["seed"] = dropout_seed(self.seed, step, index)
-        return float(program.run(feeds)["loss"])
+        return feeds
 
     def scalars(self, step: int, rate: float) -> np.ndarray:
         """Numbers of this step for the update kernel: for tensors with and without weight decay."""
@@ -80,13 +89,13 @@ class TrainStep:
             return adamw_scalars(step + 1, groups, (optimizer.beta1, optimizer.beta2), optimizer.eps)
         return sgd_scalars(groups, optimizer.momentum)
 
-    def evaluate(self, batches) -> float:
+    def evaluate(self, batches: Iterable[dict]) -> float:
         """Mean loss of a trained token over `batches`."""
         total = weight = 0.0
         for batch in batches:
             program = self.loss_program(*batch["ids"].shape)
             total += float(program.run(model_feeds(batch, 1.0))["loss"])
-            weight += float(trained_tokens(batch))
+            weight += trained_tokens(batch)
         return total / (weight or 1.0)
 
 
