@@ -3,6 +3,41 @@ from __future__ import annotations
 
 import numpy as np
 
+from hierarchos.kernels import gemm_cpu, gemm_gpu
+from hierarchos.kernels.copy import fold_groups
+from hierarchos.kernels.gemm_arguments import strided_arguments
+from hierarchos.kernels.gemm_layout import Product, product_of
+from hierarchos.kernels.launch import Launch, Lowering, Operand, Profile
+
+
+def lower_matmul(op, inputs: list[Operand], output: Operand, profile: Profile) -> Lowering:
+    """Launches of a MatMul node: copies of operands that no kernel can walk, then the product."""
+    product, copies, workspace = product_of(op, inputs, output, profile)
+    launches, workspace = lower_product(product, profile, workspace)
+    return Lowering((*copies, *launches), workspace)
+
+
+def lower_product(product: Product, profile: Profile, workspace: int = 0) -> tuple[list[Launch], int]:
+    """Launches of one product, and the workspace in bytes when the first `workspace` of it are taken."""
+    if not tiled(product):
+        return [simple(product, profile)], workspace
+    if profile.device_class == "cpu":
+        return gemm_cpu.lower(product, profile), workspace
+    return gemm_gpu.lower(product, profile, workspace)
+
+
+def tiled(product: Product) -> bool:
+    """Whether the tiled kernels take this shape; they read pairs along the axis that has unit stride."""
+    return product.m >= 2 - (product.a.column == 1) and product.n >= 2 and product.k >= 2
+
+
+def simple(product: Product, profile: Profile) -> Launch:
+    """One output a lane, any strides."""
+    local = 64 if profile.device_class == "cpu" else 256
+    x, y, _ = fold_groups(product.m * product.n, local, profile)
+    return Launch("gemm_simple", (x, y, product.batch), strided_arguments(product), (local, product.activation),
+                  f"gemm {product.m}x{product.n}x{product.k}", product.operations, product.bytes_moved)
+
 
 def matmul_reference(op, inputs: list[np.ndarray]) -> np.ndarray:
     """activation(scale * op(A) op(B) + bias + residual) in the dtype of the inputs."""

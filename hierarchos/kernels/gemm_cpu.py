@@ -1,0 +1,36 @@
+"""Matrix products on CPU drivers: shaders/gemm_cpu.comp, one subgroup a tile."""
+from __future__ import annotations
+
+from hierarchos.kernels.gemm_arguments import arguments, lies_along
+from hierarchos.kernels.gemm_layout import Product
+from hierarchos.kernels.launch import Launch, Profile
+
+LANES = 8
+
+
+def choose_tile(m: int, n: int, batch: int, transpose_a: bool, profile: Profile) -> tuple[int, int]:
+    """(rows, vectors of 8 columns) of a tile.
+
+    Large tiles load less for each product, and small ones give every core something to do. Few different ones: a CPU driver
+    takes 0.2 to 0.7 s to compile one for the first time."""
+    vectors = 8 if n > 32 else 4
+    columns = -(-n // (8 * vectors))
+    if m <= 8 and not transpose_a:
+        return 8, vectors
+    if m <= 16 or batch * columns * -(-m // 32) < profile.compute_units:
+        return 16, vectors
+    return 32, vectors
+
+
+def lower(product: Product, profile: Profile) -> list[Launch]:
+    """One launch; the shape must be one that the tiled kernel takes (see `gemm.tiled`)."""
+    transpose_a, transpose_b = lies_along(product.a, product.m), lies_along(product.b, product.k)
+    rows, vectors = choose_tile(product.m, product.n, product.batch, transpose_a, profile)
+    columns = 8 * vectors
+    fits = product.m % rows == 0 and product.n % columns == 0
+    edge = product.m < rows or product.n < columns or (product.in_place and not fits)
+    groups = (-(-product.n // columns), -(-product.m // rows), product.batch)
+    constants = (LANES, rows, vectors, transpose_a, transpose_b, edge, product.residual is not None, product.activation)
+    name = f"gemm {'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'} {product.m}x{product.n}x{product.k}"
+    return [Launch("gemm_cpu", groups, arguments(product, transpose_a, transpose_b), constants, name,
+                   product.operations, product.bytes_moved)]

@@ -1,0 +1,129 @@
+// Matrix product for CPU drivers: one subgroup of 8 lanes a workgroup, no shared memory, no barrier.
+//
+//   C [M,N] = activation(scale * op(A) [M,K] op(B) [K,N] + bias [N] + residual [M,N])
+//   A is stored [M,K], or [K,M] when TRANSPOSE_A; B is stored [K,N], or [N,K] when TRANSPOSE_B; unit last stride.
+//
+// A CPU driver pays for a load by lane, whatever the address and the width: so every lane loads different data, always
+// 64 bits (two floats that lie side by side), and rows of A reach the other lanes through subgroupBroadcast. Accumulators:
+// ROWS x VECTORS vectors of 8 columns. Lane l holds, in vector 2j+h, column (or row) 16j + 2l + h of its tile.
+// Each output is one chain of FMAs over K in order, so its bits do not depend on the tile or on where the tile lies.
+//
+// Limits: K >= 2, N >= 2, and M >= 2 with TRANSPOSE_A. ROWS is a multiple of 16 (8 allowed without TRANSPOSE_A).
+// EDGE = false: M >= ROWS, N >= 8 VECTORS, K any; the last tiles are moved back to fit, and outputs that two tiles share are written
+//         twice with equal bits (so RESIDUAL may not be C itself unless the tiles fit exactly).
+// EDGE = true: any M, N; loads are clamped and stores are checked.
+// NumPy twin: hierarchos.kernels.gemm.matmul_reference.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#extension GL_EXT_shader_explicit_arithmetic_types_int32 : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#include "numerics.glsl"
+#include "activation.glsl"
+#include "gemm.glsl"
+
+layout(local_size_x = 8) in;
+layout(constant_id = 1) const uint ROWS = 32;
+layout(constant_id = 2) const uint VECTORS = 8;
+layout(constant_id = 3) const bool TRANSPOSE_A = false;
+layout(constant_id = 4) const bool TRANSPOSE_B = false;
+layout(constant_id = 5) const bool EDGE = false;
+layout(constant_id = 6) const bool RESIDUAL = false;
+layout(constant_id = 7) const uint ACTIVATION = 0;
+
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pair { uint64_t bits; };
+
+vec2 load_pair(uint64_t base, uint index) { return uintBitsToFloat(unpack32(Pair(base + 4ul * index).bits)); }
+float load_one(uint64_t base, uint index) { return Floats(base + 4ul * index).at[0]; }
+void store_pair(uint64_t base, uint index, vec2 v) { Pair(base + 4ul * index).bits = pack64(floatBitsToUint(v)); }
+void store_one(uint64_t base, uint index, float v) { Floats(base + 4ul * index).at[0] = v; }
+
+// Elements `at` and `at + 1` of a line of `extent` elements that starts at `start`; what lies outside is arbitrary.
+vec2 line_pair(uint64_t base, uint start, uint at, uint extent) {
+    if (!EDGE) return load_pair(base, start + at);
+    vec2 v = load_pair(base, start + min(at, extent - 2));
+    return at + 1 < extent ? v : v.yx;
+}
+
+// Both k of the lane's rows (columns) 16j + 2 lane and the next: x.xy = k, k+1 of the first; zw of the second.
+vec4 load_block(uint64_t base, uint stride, bool along_k, uint first, uint extent, uint at_k) {
+    if (along_k) {
+        uint top = extent - 1;
+        vec2 p = load_pair(base, (EDGE ? min(first, top) : first) * stride + at_k);
+        vec2 q = load_pair(base, (EDGE ? min(first + 1, top) : first + 1) * stride + at_k);
+        return vec4(p, q);
+    }
+    vec2 p = line_pair(base, at_k * stride, first, extent);
+    vec2 q = line_pair(base, (at_k + 1) * stride, first, extent);
+    return vec4(p.x, q.x, p.y, q.y);
+}
+
+void main() {
+    uint lane = gl_SubgroupInvocationID;
+    uint row = gl_WorkGroupID.y * ROWS, column = gl_WorkGroupID.x * 8 * VECTORS;
+    if (!EDGE) {
+        row = min(row, m - ROWS);
+        column = min(column, n - 8 * VECTORS);
+    }
+    uint64_t A = batch_entry(a, a_outer, a_inner), B = batch_entry(b, b_outer, b_inner);
+    uint64_t C = batch_entry(c, c_outer, c_inner), R = batch_entry(residual, r_outer, r_inner);
+
+    float sum[ROWS][VECTORS];
+    [[unroll]] for (uint i = 0; i < ROWS; i++)
+        [[unroll]] for (uint j = 0; j < VECTORS; j++) sum[i][j] = 0.0;
+
+    for (uint step = 0; step < k; step += 2) {
+        uint at_k = min(step, k - 2);
+        bool repeated = at_k != step;                     // odd K: the first of the last pair was taken already
+        vec2 av[(ROWS + 15) / 16 * 2], bv[VECTORS];
+        if (ROWS == 8) {
+            uint r = EDGE ? min(row + lane, m - 1) : row + lane;
+            av[0] = load_pair(A, r * lda + at_k);
+            if (repeated) av[0].x = 0.0;
+        } else [[unroll]] for (uint j = 0; j < ROWS / 16; j++) {
+            vec4 v = load_block(A, lda, !TRANSPOSE_A, row + 16 * j + 2 * lane, m, at_k);
+            av[2 * j] = repeated ? vec2(0.0, v.y) : v.xy;
+            av[2 * j + 1] = repeated ? vec2(0.0, v.w) : v.zw;
+        }
+        [[unroll]] for (uint j = 0; j < VECTORS / 2; j++) {
+            vec4 v = load_block(B, ldb, TRANSPOSE_B, column + 16 * j + 2 * lane, n, at_k);
+            bv[2 * j] = repeated ? vec2(0.0, v.y) : v.xy;
+            bv[2 * j + 1] = repeated ? vec2(0.0, v.w) : v.zw;
+        }
+        [[unroll]] for (uint h = 0; h < 2; h++)
+            [[unroll]] for (uint i = 0; i < ROWS; i++) {
+                float x = ROWS == 8 ? subgroupBroadcast(av[0][h], i)
+                                    : subgroupBroadcast(av[2 * (i / 16) + i % 2][h], (i % 16) / 2);
+                [[unroll]] for (uint j = 0; j < VECTORS; j++) sum[i][j] = fma(x, bv[j][h], sum[i][j]);
+            }
+    }
+
+    float offset[VECTORS];
+    [[unroll]] for (uint j = 0; j < VECTORS; j++) offset[j] = 0.0;
+    if (bias != 0) {
+        [[unroll]] for (uint j = 0; j < VECTORS / 2; j++) {
+            vec2 v = line_pair(bias, 0, column + 16 * j + 2 * lane, n);
+            offset[2 * j] = v.x;
+            offset[2 * j + 1] = v.y;
+        }
+    }
+    [[unroll]] for (uint i = 0; i < ROWS; i++) {
+        uint r = row + i;
+        if (!EDGE || r < m) [[unroll]] for (uint j = 0; j < VECTORS / 2; j++) {
+            uint at = column + 16 * j + 2 * lane;
+            vec2 v = vec2(fma(sum[i][2 * j], scale, offset[2 * j]), fma(sum[i][2 * j + 1], scale, offset[2 * j + 1]));
+            if (RESIDUAL) v += line_pair(R, r * ldr, at, n);
+            if (!EDGE || at + 1 < n) store_pair(C, r * ldc + at, v);
+            else if (at < n) store_one(C, r * ldc + at, v.x);
+        }
+    }
+    if (ACTIVATION != 0) {                                 // a rolled second pass over what this lane wrote: small code
+        for (uint i = 0; i < (EDGE ? min(ROWS, m - row) : ROWS); i++)
+            for (uint j = 0; j < VECTORS; j++) {
+                uint at = column + 16 * (j / 2) + 2 * lane + j % 2, index = (row + i) * ldc + at;
+                if (!EDGE || at < n) store_one(C, index, activate(ACTIVATION, load_one(C, index)));
+            }
+    }
+}
