@@ -1,0 +1,264 @@
+"""The SPIR-V of one elementwise kernel: an expression over an index space, written with `spirv.Assembler`.
+
+Push constants: addresses of inputs and outputs, then `count` (elements of a run), `chunk` (elements of it that a workgroup takes),
+`lines` (number of rows), then the numbers that the `Layout` leaves open. Two ways to walk (Layout.rows):
+
+    flat  i = (group.y * groups.x + group.x) * chunk + lane + k * LOCAL < count = all elements; outer axes by division
+    rows  i runs over the innermost axis only; the row = group.z * groups.y + group.y is split into the outer axes once
+
+so that in row kernels the divisions are paid once for a run of elements.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from hierarchos.kernels import spirv as s
+from hierarchos.kernels.expression import PRIMITIVES, Expression, Instruction
+from hierarchos.kernels.random import keep_threshold
+from hierarchos.vulkan import Shader
+
+FIXED_NUMBERS = 3                                   # count, chunk, lines
+OPEN = -1                                           # a size or stride that comes as a push constant
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is fixed in the code: strides 0 and 1 (and every number when baked); OPEN ones are push constants.
+
+    extents: of all axes but the outermost, outer first; strides: of each operand, inputs then outputs, for each axis, outer first."""
+
+    rows: bool
+    extents: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+    local: int
+
+    @property
+    def rank(self) -> int:
+        return len(self.extents) + 1
+
+
+@lru_cache(maxsize=4096)
+def elementwise_shader(expression: Expression, layout: Layout) -> Shader:
+    """The generated kernel; equal expressions and layouts give the same object."""
+    names = "_".join(dict.fromkeys(i.primitive for i in expression.instructions if i.primitive != "constant"))
+    return Shader(f"elementwise_{names or 'copy'}"[:64], _Kernel(expression, layout).code())
+
+
+# float opcode, signed opcode, unsigned opcode
+ARITHMETIC = {"add": (129, 128, 128), "sub": (131, 130, 130), "mul": (133, 132, 132), "neg": (127, 126, 126)}
+COMPARE = {"eq": (180, 170, 170), "lt": (184, 177, 176), "le": (188, 179, 178), "gt": (186, 173, 172), "ge": (190, 175, 174)}
+CAST = {("f32", "i32"): 110, ("f32", "u32"): 109, ("i32", "f32"): 111, ("u32", "f32"): 112, ("i32", "u32"): 124, ("u32", "i32"): 124}
+SELECT, NOT_EQUAL, IS_NAN, LOGICAL_OR = 169, 171, 156, 166
+ADD, MULTIPLY, DIVIDE, LESS, MINIMUM = 128, 132, 134, 176, 38
+KINDS = ("f32", "i32", "u32")
+
+
+class _Kernel:
+    """Writes main for one expression and layout."""
+
+    def __init__(self, expression: Expression, layout: Layout):
+        self.expression, self.layout, self.asm = expression, layout, s.Assembler(s.library())
+        self.dtypes = expression.value_dtypes()
+        self.operand_dtypes = [*expression.dtypes, *(self.dtypes[i] for i in expression.outputs)]
+        asm = self.asm
+        self.pointers = {dtype: self._buffer_pointer(dtype) for dtype in dict.fromkeys(self.operand_dtypes)}
+        self.opened = [n for row in (layout.extents, *layout.strides) for n in row].count(OPEN)
+        self.push = self._push_block()
+        vector = asm.type(s.TYPE_VECTOR, asm.u32, 3)
+        self.builtins = {name: self._builtin(vector, number) for name, number in (("groups", 24), ("group", 26), ("lane", 27))}
+
+    def code(self) -> bytes:
+        asm = self.asm
+        asm.label(asm.id())
+        self._load_arguments()
+        vector = asm.type(s.TYPE_VECTOR, asm.u32, 3)
+        lane, group, groups = (asm.value(s.LOAD, vector, self.builtins[name]) for name in ("lane", "group", "groups"))
+        x, y, z = (self._part(group, axis) for axis in range(3))
+        if self.layout.rows:
+            self.row = self._add(self._mul(z, self._part(groups, 1)), y)
+            part, base = x, self._divide(self.row, self.extents[:-1])
+        else:
+            self.row = None
+            part, base = self._add(self._mul(y, self._part(groups, 0)), x), None
+        start = self._mul(part, self.chunk)
+        stop = self._minimum(self._add(start, self.chunk), self.count)
+        if self.layout.rows:                        # the grid may have more rows than there are
+            stop = self._select(asm.value(LESS, asm.bool, self.row, self.lines), "u32", stop, asm.number("u32", 0))
+        self._loop(self._add(start, self._part(lane, 0)), stop, base)
+        asm.emit(s.RETURN)
+        return asm.module(self.layout.local, (*self.builtins.values(), self.push))
+
+    # declarations
+
+    def _buffer_pointer(self, dtype: str) -> int:
+        asm = self.asm
+        array = asm.fresh_type(s.TYPE_RUNTIME_ARRAY, asm.dtype(dtype))
+        asm.decorate(array, s.ARRAY_STRIDE, 4)
+        block = asm.fresh_type(s.TYPE_STRUCT, array)
+        asm.decorate(block, s.BLOCK)
+        asm.decorations.append((s.MEMBER_DECORATE, block, 0, s.OFFSET, 0))
+        return asm.type(s.TYPE_POINTER, s.PHYSICAL_CLASS, block)
+
+    def _push_block(self) -> int:
+        asm, pointers = self.asm, [self.pointers[d] for d in self.operand_dtypes]
+        block = asm.fresh_type(s.TYPE_STRUCT, *pointers, *[asm.u32] * (FIXED_NUMBERS + self.opened))
+        asm.decorate(block, s.BLOCK)
+        for member in range(len(pointers) + FIXED_NUMBERS + self.opened):
+            offset = 8 * min(member, len(pointers)) + 4 * max(0, member - len(pointers))
+            asm.decorations.append((s.MEMBER_DECORATE, block, member, s.OFFSET, offset))
+        return asm.variable(block, s.PUSH_CONSTANT_CLASS)
+
+    def _builtin(self, type_: int, number: int) -> int:
+        variable = self.asm.variable(type_, s.INPUT_CLASS)
+        self.asm.decorate(variable, s.BUILTIN, number)
+        return variable
+
+    # arguments
+
+    def _argument(self, member: int, type_: int) -> int:
+        asm = self.asm
+        pointer = asm.type(s.TYPE_POINTER, s.PUSH_CONSTANT_CLASS, type_)
+        return asm.value(s.LOAD, type_, asm.value(s.ACCESS_CHAIN, pointer, self.push, asm.number("i32", member)))
+
+    def _load_arguments(self) -> None:
+        asm, count = self.asm, len(self.operand_dtypes)
+        self.buffers = [self._argument(i, self.pointers[d]) for i, d in enumerate(self.operand_dtypes)]
+        self.count, self.chunk, self.lines = (self._argument(count + i, asm.u32) for i in range(FIXED_NUMBERS))
+        following = iter(range(count + FIXED_NUMBERS, count + FIXED_NUMBERS + self.opened))
+
+        def number(n: int) -> int:
+            return self._argument(next(following), asm.u32) if n == OPEN else asm.number("u32", n)
+        self.extents = [number(n) for n in self.layout.extents]
+        self.strides = [[number(n) for n in row] for row in self.layout.strides]
+
+    # integer arithmetic that knows 0 and 1
+
+    def _is(self, value: int, number: int) -> bool:
+        return value == self.asm.number("u32", number)
+
+    def _add(self, a: int, b: int) -> int:
+        return b if self._is(a, 0) else a if self._is(b, 0) else self.asm.value(ADD, self.asm.u32, a, b)
+
+    def _mul(self, a: int, b: int) -> int:
+        if self._is(a, 0) or self._is(b, 0):
+            return self.asm.number("u32", 0)
+        return b if self._is(a, 1) else a if self._is(b, 1) else self.asm.value(MULTIPLY, self.asm.u32, a, b)
+
+    def _minimum(self, a: int, b: int) -> int:
+        return self.asm.value(12, self.asm.u32, self.asm.library.extended, MINIMUM, a, b)
+
+    def _part(self, vector: int, index: int) -> int:
+        return self.asm.value(s.COMPOSITE_EXTRACT, self.asm.u32, vector, index)
+
+    def _divide(self, index: int, extents: list[int]) -> list[int]:
+        """Positions along axes from a row-major index; extents: of all axes but the outermost."""
+        asm, positions = self.asm, []
+        for extent in reversed(extents):
+            quotient = asm.value(DIVIDE, asm.u32, index, extent)
+            positions.append(asm.value(130, asm.u32, index, asm.value(MULTIPLY, asm.u32, quotient, extent)))
+            index = quotient
+        return [index, *reversed(positions)]
+
+    # the loop over elements
+
+    def _loop(self, start: int, stop: int, outer: list[int] | None) -> None:
+        asm, layout = self.asm, self.layout
+        bases = [self._dot(outer, strides[:-1]) for strides in self.strides] if outer is not None else None
+        before, header, test, body, step, after = (asm.id() for _ in range(6))
+        asm.emit(s.BRANCH, before)
+        asm.label(before)
+        asm.emit(s.BRANCH, header)
+        asm.label(header)
+        index, following = asm.id(), asm.id()
+        asm.body.append((s.PHI, asm.u32, index, start, before, following, step))
+        asm.emit(s.LOOP_MERGE, after, step, 0)
+        asm.emit(s.BRANCH, test)
+        asm.label(test)
+        asm.emit(s.BRANCH_CONDITIONAL, asm.value(LESS, asm.bool, index, stop), body, after)
+        asm.label(body)
+        self._element(index, bases)
+        asm.emit(s.BRANCH, step)
+        asm.label(step)
+        asm.body.append((ADD, asm.u32, following, index, asm.number("u32", layout.local)))
+        asm.emit(s.BRANCH, header)
+        asm.label(after)
+
+    def _dot(self, positions: list[int], strides: list[int]) -> int:
+        total = self.asm.number("u32", 0)
+        for position, stride in zip(positions, strides, strict=True):
+            total = self._add(total, self._mul(position, stride))
+        return total
+
+    def _element(self, index: int, bases: list[int] | None) -> None:
+        """Loads, computes and stores one element."""
+        if bases is not None:
+            places = [self._add(base, self._mul(index, strides[-1])) for base, strides in zip(bases, self.strides, strict=True)]
+        else:
+            positions = self._divide(index, self.extents) if self.layout.rank > 1 else [index]
+            places = [self._dot(positions, strides) for strides in self.strides]
+        self.index = index
+        inputs = len(self.expression.dtypes)
+        values = [self._load(i, places[i]) for i in range(inputs)]
+        for instruction in self.expression.instructions:
+            values.append(self._instruction(instruction, values))
+        for operand, value in enumerate(self.expression.outputs, inputs):
+            self.asm.emit(s.STORE, self._place(operand, places[operand]), values[value], 2, 4)
+
+    def _place(self, operand: int, place: int) -> int:
+        asm = self.asm
+        pointer = asm.type(s.TYPE_POINTER, s.PHYSICAL_CLASS, asm.dtype(self.operand_dtypes[operand]))
+        return asm.value(s.ACCESS_CHAIN, pointer, self.buffers[operand], asm.number("i32", 0), place)
+
+    def _load(self, operand: int, place: int) -> int:
+        return self.asm.value(s.LOAD, self.asm.dtype(self.operand_dtypes[operand]), self._place(operand, place), 2, 4)
+
+    # primitives
+
+    def _instruction(self, instruction: Instruction, values: list[int]) -> int:
+        name, numbers, attributes = instruction
+        operands = [values[i] for i in numbers]
+        dtypes = [self.dtypes[i] for i in numbers]
+        if name == "constant":
+            return self.asm.number(*attributes)
+        if name == "copy" or (name == "cast" and dtypes[0] == attributes[0]):
+            return operands[0]
+        if name == "cast":
+            return self.asm.value(CAST[dtypes[0], attributes[0]], self.asm.dtype(attributes[0]), *operands)
+        if name == "dropout":
+            return self._dropout(operands, *attributes)
+        if name in ("where", "relu", "maximum", "minimum"):
+            return self._choose(name, operands, dtypes)
+        if name in ARITHMETIC:
+            opcode = ARITHMETIC[name][KINDS.index(dtypes[0])]
+            return (self.asm.exact if dtypes[0] == "f32" else self.asm.value)(opcode, self.asm.dtype(dtypes[0]), *operands)
+        if name in COMPARE:
+            return self._select(self._test(name, operands, dtypes[0]), "u32", self.asm.number("u32", 1), self.asm.number("u32", 0))
+        assert PRIMITIVES[name].kind == "float", name
+        return self.asm.call(name, self.asm.f32, *operands)
+
+    def _test(self, name: str, operands: list[int], dtype: str) -> int:
+        return self.asm.value(COMPARE[name][KINDS.index(dtype)], self.asm.bool, *operands)
+
+    def _select(self, condition: int, dtype: str, yes: int, no: int) -> int:
+        return self.asm.value(SELECT, self.asm.dtype(dtype), condition, yes, no)
+
+    def _choose(self, name: str, operands: list[int], dtypes: list[str]) -> int:
+        """where; relu, maximum and minimum, which hand NaN on as NumPy does."""
+        if name == "where":
+            condition = self.asm.value(NOT_EQUAL, self.asm.bool, operands[0], self.asm.number(dtypes[0], 0))
+            return self._select(condition, dtypes[1], operands[1], operands[2])
+        if name == "relu":
+            zero = self.asm.number(dtypes[0], 0)
+            return self._select(self._test("lt", [operands[0], zero], dtypes[0]), dtypes[0], zero, operands[0])
+        first = self._test("gt" if name == "maximum" else "lt", operands, dtypes[0])
+        if dtypes[0] == "f32":
+            first = self.asm.value(LOGICAL_OR, self.asm.bool, first, self.asm.value(IS_NAN, self.asm.bool, operands[0]))
+        return self._select(first, dtypes[0], *operands)
+
+    def _dropout(self, operands: list[int], probability: float, stream: int) -> int:
+        """The random word belongs to the row-major position in the index space."""
+        index = self.index if self.row is None else self._add(self._mul(self.row, self.count), self.index)
+        numbers = [index, self.asm.number("u32", stream)], [self.asm.number("u32", keep_threshold(probability))]
+        scale = self.asm.number("f32", 1.0 / (1.0 - probability))
+        return self.asm.call("dropout", self.asm.f32, operands[0], *numbers[0], *operands[1:], *numbers[1], scale)
