@@ -1,0 +1,1 @@
+"""Timed workloads: `hierarchos bench [NAMES] [--json]`."""

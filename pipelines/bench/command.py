@@ -1,0 +1,56 @@
+"""`hierarchos bench`: times workloads here and, where PyTorch is installed, in PyTorch in the same run; prints the ratios."""
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+
+from hierarchos.errors import UserError, nearest
+from pipelines.bench.workloads import DEFAULT, WORKLOADS
+
+
+def bench(names: list[str], as_json: bool = False, select: str = "auto", budget: float = 2.0) -> int:
+    """Prints a table (or a JSON list) of the workloads `names`; none: the default ones. Returns the exit status."""
+    from hierarchos.vulkan import open_device
+    from pipelines.bench.timing import time_workload
+
+    for name in names:
+        if name not in WORKLOADS:
+            raise UserError(f"{name} is not a workload", where="command line", nearest=nearest(name, WORKLOADS),
+                            hint="workloads: " + ", ".join(WORKLOADS))
+    rows = []
+    with open_device(select) as device:
+        facts = {"device": device.info.name, "driver": device.info.driver}
+        for name in names or DEFAULT:
+            row = asdict(time_workload(WORKLOADS[name], device, budget)) | facts | pytorch(name, budget, device.info.kind)
+            rows.append(row)
+            if not as_json:
+                print(line(row, len(rows) == 1), flush=True)
+    if as_json:
+        print(json.dumps(rows, indent=1))
+    return 0
+
+
+def pytorch(name: str, budget: float, kind: str) -> dict:
+    """The same workload in PyTorch, in a process of its own: on CUDA beside a GPU, else on the CPU; empty when it is not installed."""
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("validation") is None:
+        return {}
+    command = [sys.executable, "-m", "validation.bench_torch", name, str(budget), "--device", "cpu" if kind == "software" else "cuda"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {}
+    other = json.loads(done.stdout.splitlines()[-1])
+    return {"pytorch_milliseconds": other["milliseconds"], "pytorch": other["torch"], "pytorch_device": command[-1]}
+
+
+def line(row: dict, first: bool) -> str:
+    """A row of the table, after its heading when it is the first."""
+    other = row.get("pytorch_milliseconds")
+    cells = [f"{row['name']:<14}", f"{row['milliseconds']:>9.3f} ms", f"{row['median']:>9.3f} ms",
+             f"{other:>9.3f} ms" if other else "           -", f"{row['milliseconds'] / other:>7.2f}" if other else "      -",
+             f"{row['dispatches']:>10}", f"{row['host_milliseconds']:>8.3f} ms", f"{row['setup_seconds']:>7.2f} s"]
+    heading = f"{row['device']}, {row['driver']}\n" + "  ".join(
+        ("workload      ", "       least", "      median", "     PyTorch", "  ratio", "dispatches", "       host", "  set-up"))
+    return (heading + "\n" if first else "") + "  ".join(cells)

@@ -1,0 +1,91 @@
+"""Times a workload on a device: compiled once, replayed until the budget is spent."""
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hierarchos.graph.op import tracing
+from hierarchos.graph.program import Program, compile_program
+from hierarchos.graph.store import StateStore
+from hierarchos.graph.tensor import Graph, Spec
+from hierarchos.kernels.optimizer import BLOCK, adamw_scalars
+from hierarchos.nn.initialise import initial_value
+from hierarchos.nn.weights import Weights
+from hierarchos.training.graphs import DECAY_GROUPS, FIRST, GRADIENTS, PARAMETERS, SECOND, Update, store_gradients, trace_update
+from pipelines.bench.workloads import REPEAT, Workload
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of one product or step: least and median over `runs`; seconds from nothing to the first result."""
+
+    name: str
+    milliseconds: float
+    median: float
+    runs: int
+    setup_seconds: float
+    dispatches: int
+    host_milliseconds: float
+    loss: float | None = None
+
+
+def time_workload(workload: Workload, device, budget: float = 2.0, seed: int = 0) -> Timing:
+    """Runs `workload` for about `budget` seconds (at least 3 times)."""
+    import numpy as np
+
+    begun = time.perf_counter()
+    program, repeat = build(workload, device, seed)
+    feeds = workload.feeds(np.random.default_rng(seed))
+    if workload.trains:
+        feeds["scalars"] = adamw_scalars(1, [(1e-3, 0.01), (1e-3, 0.0)])
+    first = program.run(feeds)
+    setup = time.perf_counter() - begun
+    times = sample(lambda: program.run(feeds), budget)
+    host = statistics.median(program.host_seconds(feeds) for _ in range(10))
+    loss = float(first["loss"]) if workload.trains else None
+    return Timing(workload.name, 1e3 * min(times) / repeat, 1e3 * statistics.median(times) / repeat, len(times), setup,
+                  program.recording.dispatches, 1e3 * host, loss)
+
+
+def sample(run: Callable[[], object], budget: float) -> list[float]:
+    """Seconds of each run, after two that are not counted."""
+    run(), run()
+    times, end = [], time.perf_counter() + budget
+    while len(times) < 3 or (time.perf_counter() < end and len(times) < 500):
+        begun = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begun)
+    return times
+
+
+def build(workload: Workload, device, seed: int) -> tuple[Program, int]:
+    """The program of a workload with its parameters in place, and how many products one run of it does."""
+    with tracing(Graph()):
+        w = Weights()
+        workload.trace(w)
+    store = StateStore(device)
+    store.allocate(PARAMETERS, {spec.name: Spec(spec.shape) for spec in w.specs})
+    for spec in w.specs:
+        store.write(spec.name, initial_value(spec, seed))
+    if not workload.trains:
+        return compile_program(repeated(workload), device, store), REPEAT
+    for arena in (GRADIENTS, FIRST, SECOND):
+        store.mirror(arena, of=PARAMETERS)
+    floats = store.layout.find(PARAMETERS).spec.size
+    store.allocate("decay", {DECAY_GROUPS: Spec((floats // BLOCK,), "u32")})
+    with tracing(Graph()) as graph:
+        w = Weights()
+        graph.outputs["loss"] = workload.trace(w)
+        store_gradients(graph.outputs["loss"], w)
+        trace_update(Update(floats))
+    return compile_program(graph, device, store), 1
+
+
+def repeated(workload: Workload) -> Graph:
+    """The product twice in one program, into states so that nothing is read back."""
+    with tracing(Graph()) as graph:
+        for index in range(REPEAT):
+            graph.outputs[f"corner{index}"] = workload.trace(Weights(prefix=""))[index:index + 1, :8]
+    return graph
