@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,25 +52,22 @@ def as_float32(raw: np.ndarray, entry: Entry, name: str, path: Path) -> np.ndarr
     return values.reshape(entry.shape)
 
 
-def write_tensors(path: Path, tensors: Iterable[tuple[str, tuple[int, ...], Callable[[], np.ndarray]]]) -> None:
-    """Writes float32 tensors (name, shape, function that gives the values: called one at a time) and syncs the file to disk."""
+def write_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes float32 tensors and syncs the file to disk. A value may be lazy: an object with shape, dtype, nbytes and `__array__`,
+    which is called when its turn comes, so that memory for one tensor is enough."""
     import numpy as np
 
-    tensors = list(tensors)
     header, offset = {"__metadata__": {"format": "pt"}}, 0
-    for name, shape, _ in tensors:
-        nbytes = 4 * int(np.prod(shape, dtype=np.int64))
-        assert name not in header, f"{name} is written twice"
-        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [offset, offset + nbytes]}
-        offset += nbytes
+    for name, tensor in tensors.items():
+        assert tensor.dtype == np.float32, f"{name} is {tensor.dtype}"
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, offset + tensor.nbytes]}
+        offset += tensor.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)      # tensors start at a multiple of 8
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
-        for name, shape, read in tensors:
-            values = read()
-            assert values.dtype == np.float32 and tuple(values.shape) == tuple(shape), f"{name}: {values.dtype}{values.shape}"
-            file.write(np.ascontiguousarray(values, "<f4").data)
+        for tensor in tensors.values():
+            file.write(np.ascontiguousarray(tensor, "<f4").data)
         sync(file)
 
 

@@ -60,19 +60,15 @@ def write_shards(folder: Path, tensors: Mapping[str, np.ndarray], shard_bytes: i
     """One file, or shards of at most `shard_bytes` (a larger tensor has one of its own) and their index."""
     shards = split(tensors, shard_bytes)
     if len(shards) == 1:
-        _write_shard(folder / SINGLE, shards[0], tensors)
+        write_tensors(folder / SINGLE, tensors)
         return
     weight_map = {}
     for number, names in enumerate(shards, 1):
         file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        _write_shard(folder / file, names, tensors)
+        write_tensors(folder / file, {name: tensors[name] for name in names})
         weight_map |= dict.fromkeys(names, file)
     total = sum(tensor.nbytes for tensor in tensors.values())
     write_file(folder / INDEX, json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}, indent=2) + "\n")
-
-
-def _write_shard(path: Path, names: list[str], tensors: Mapping[str, np.ndarray]) -> None:
-    write_tensors(path, [(name, tensors[name].shape, lambda name=name: tensors[name]) for name in names])
 
 
 def split(tensors: Mapping[str, np.ndarray], shard_bytes: int) -> list[list[str]]:
