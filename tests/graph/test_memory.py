@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from hierarchos.graph.memory import ALIGNMENT, Interval, aligned, lay_out
 
-one = st.builds(lambda nbytes, start, steps: Interval(nbytes, start, start + steps), st.integers(1, 5000), st.integers(0, 30), st.integers(0, 10))
+one = st.builds(lambda size, start, steps: Interval(size, start, start + steps), *map(st.integers, (1, 0, 0), (5000, 30, 10)))
 intervals = st.lists(one, max_size=40)
 
 
