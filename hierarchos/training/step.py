@@ -77,7 +77,7 @@ class TrainStep:
     def feeds(self, program: Program, batch: dict, tokens: float, step: int, index: int) -> dict:
         """Inputs of one batch; token weights are divided by the `tokens` of the whole step."""
         feeds = model_feeds(batch, tokens)
-        if "seed" in program.inputs:
+        if "seed" in program.plan.declared:
             feeds["seed"] = dropout_seed(self.seed, step, index)
         return feeds
 
