@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from hierarchos.kernels.copy import strided_copy
 from hierarchos.kernels.launch import In, Launch, Operand, Out, Profile, Ref, Work, row_major
@@ -76,7 +77,7 @@ class View:
 def merged_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
     """Stride that walks all these axes as one, or None."""
     axes = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent != 1]
-    for (_, outer_stride), (extent, stride) in zip(axes, axes[1:], strict=False):
+    for (_, outer_stride), (extent, stride) in pairwise(axes):
         if outer_stride != extent * stride:
             return None
     return axes[-1][1] if axes else 0

@@ -1,0 +1,24 @@
+// loss = sum over rows of token_weights[i] * nll[i]; one subgroup, compensated sums. NumPy twin: hierarchos.kernels.lm_head.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#extension GL_KHR_shader_subgroup_arithmetic : require
+
+layout(local_size_x_id = 0) in;
+
+layout(push_constant, scalar) uniform Arguments {
+    Floats token_weights, nll, loss;
+    uint rows;
+};
+
+void main() {
+    precise float sum = 0.0, lost = 0.0;
+    for (uint i = gl_LocalInvocationID.x; i < rows; i += gl_WorkGroupSize.x) {
+        float value = token_weights.at[i] * nll.at[i];
+        precise float term = value - lost, next = sum + term;
+        lost = (next - sum) - term;
+        sum = next;
+    }
+    float total = subgroupAdd(sum);
+    if (gl_LocalInvocationID.x == 0) loss.at[0] = total;
+}
