@@ -30,10 +30,9 @@ if TYPE_CHECKING:
 
 
 class Batches(Protocol):
-    """What the loop trains on: batches by number, for as long as it asks."""
+    """What the loop trains on: batches by number, for as long as it asks; its length is that of an epoch."""
 
-    batches_per_epoch: int
-
+    def __len__(self) -> int: ...
     def batch(self, number: int) -> dict: ...
 
 
@@ -91,7 +90,7 @@ class Trainer:
                  seed: int = 0, observer: Observer | None = None, profile: bool = False, fingerprint: str = ""):
         self.model, self.settings, self.train_batches, self.validation = model, settings, train, validation
         self.folder, self.seed, self.observer, self.fingerprint = Path(folder), seed, observer, fingerprint
-        self.steps = total_steps(settings, train.batches_per_epoch)
+        self.steps = total_steps(settings, len(train))
         self.state = TrainingState(model, device, settings.optimizer)
         self.step = TrainStep(self.state, settings, seed, profile)
         self.counters = Counters()

@@ -51,7 +51,10 @@ class RandomBatches:
     """Batch number n is drawn from (seed, n): as a file of tokens, it can be asked for any number."""
 
     def __init__(self, rows: int, length: int, vocabulary: int = 61, seed: int = 5, batches_per_epoch: int = 4):
-        self.shape, self.vocabulary, self.seed, self.batches_per_epoch = (rows, length), vocabulary, seed, batches_per_epoch
+        self.shape, self.vocabulary, self.seed, self.length = (rows, length), vocabulary, seed, batches_per_epoch
+
+    def __len__(self) -> int:
+        return self.length
 
     def batch(self, number: int) -> dict:
         rng = np.random.default_rng([self.seed, number])

@@ -92,7 +92,10 @@ class Merged:
     """The same rows as another source, `size` batches joined into one."""
 
     def __init__(self, source, size):
-        self.source, self.size, self.batches_per_epoch = source, size, source.batches_per_epoch // size
+        self.source, self.size = source, size
+
+    def __len__(self):
+        return len(self.source) // self.size
 
     def batch(self, number):
         parts = [self.source.batch(number * self.size + index) for index in range(self.size)]
