@@ -17,6 +17,7 @@ from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Out, P
 __all__ = ["MAX_OPERANDS", "copy_launch", "elementwise", "elementwise_reference"]
 PUSH_BYTES = 128
 MAX_OPERANDS = (PUSH_BYTES - 4 * FIXED_NUMBERS) // 8   # what is left for addresses
+GPU_LOCAL = 256
 elementwise_reference = expression_reference
 
 
@@ -39,8 +40,11 @@ def elementwise_launch(expression: Expression, operands: list[Operand], referenc
     assert len(operands) <= MAX_OPERANDS, f"{len(operands)} operands; a fused kernel takes at most {MAX_OPERANDS}"
     shape = operands[-1].shape
     extents, strides = collapse(shape, [broadcast_strides(o, shape) for o in operands])
-    rows = len(extents) > 1 and extents[-1] >= _shortest_row(profile)
-    layout, numbers = _layout(rows, extents, strides, len(operands), profile)
+    if len(extents) == 1 and profile.device_class == "cpu":
+        # Mesa 22.3 is four times slower when all addresses share one offset: one row, each operand with its own (unused) row stride
+        extents, strides = (1, *extents), [(0, *row) for row in strides]
+    rows = len(extents) > 1 and (extents[0] == 1 or extents[-1] >= _shortest_row(profile))
+    layout, numbers = _layout(rows, extents, strides, profile)
     groups, chunk = _geometry(rows, extents, layout.local, profile)
     count = extents[-1] if rows else prod(extents)
     lines = prod(extents) // count
@@ -71,32 +75,38 @@ def collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[tu
     return tuple(extent for extent, _ in axes), [tuple(steps[k] for _, steps in axes) for k in range(len(strides))]
 
 
-def _layout(rows: bool, extents, strides, operands: int, profile: Profile) -> tuple[Layout, list[int]]:
+def _layout(rows: bool, extents, strides, profile: Profile) -> tuple[Layout, list[int]]:
     """The layout with strides 0 and 1 fixed and the rest open, or all baked in where the push constants would overflow.
 
     Also the numbers that fill the open places, in their order."""
-    inner = extents[1:]
-    fixed = [tuple(n if n in (0, 1) else OPEN for n in row) for row in strides]
-    numbers = [*inner, *(n for row in strides for n in row if n not in (0, 1))]
-    local = 8 * profile.subgroup if profile.device_class == "cpu" else 256
-    if 8 * operands + 4 * (FIXED_NUMBERS + len(numbers)) <= PUSH_BYTES:
-        return Layout(rows, (OPEN,) * len(inner), tuple(fixed), local), numbers
-    return Layout(rows, inner, tuple(strides), local), []
+    local = profile.subgroup if profile.device_class == "cpu" else GPU_LOCAL
+    inner = (OPEN,) * (len(extents) - 1)
+    single = rows and extents[0] == 1
+    fixed = tuple(tuple(n if n in (0, 1) and not (single and axis == 0) else OPEN for axis, n in enumerate(row)) for row in strides)
+    numbers = list(extents[1:])
+    for row, places in zip(strides, fixed, strict=True):
+        numbers += [n for n, place in zip(row, places, strict=True) if place == OPEN]
+    if 8 * len(strides) + 4 * (FIXED_NUMBERS + len(numbers)) <= PUSH_BYTES:
+        return Layout(rows, inner, fixed, local), numbers
+    return Layout(rows, extents[1:], tuple(strides), local), []
 
 
 def _shortest_row(profile: Profile) -> int:
     """From this length on a row is a run of its own; shorter ones are walked flat, with divisions."""
-    return profile.subgroup if profile.device_class == "cpu" else 96
+    return profile.subgroup if profile.device_class == "cpu" else GPU_LOCAL
 
 
 def _geometry(rows: bool, extents, local: int, profile: Profile) -> tuple[tuple[int, int, int], int]:
     """Workgroups and the elements of the run that each takes."""
     run = extents[-1] if rows else prod(extents)
-    chunk = local * (16 if profile.device_class == "cpu" else 4)
-    chunk = min(chunk, -(-run // local) * local)
+    lines = prod(extents) // run
+    many = 128 if profile.device_class == "cpu" else 4 if run * lines > 16 * local * profile.compute_units else 1
+    chunk = min(local * many, -(-run // local) * local)
     parts = -(-run // chunk)
     if rows:
-        lines = prod(extents[:-1])
+        if parts > profile.max_groups:
+            chunk *= -(-parts // profile.max_groups)
+            parts = -(-run // chunk)
         planes = -(-lines // profile.max_groups)
         return (parts, -(-lines // planes), planes), chunk
     folds = -(-parts // profile.max_groups)

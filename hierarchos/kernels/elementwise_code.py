@@ -85,7 +85,7 @@ class _Kernel:
         stop = self._minimum(self._add(start, self.chunk), self.count)
         if self.layout.rows:                        # the grid may have more rows than there are
             stop = self._select(asm.value(LESS, asm.bool, self.row, self.lines), "u32", stop, asm.number("u32", 0))
-        self._loop(self._add(start, self._part(lane, 0)), stop, base)
+        self._loop(self._part(lane, 0), start, stop, base)
         asm.emit(s.RETURN)
         return asm.module(self.layout.local, (*self.builtins.values(), self.push))
 
@@ -162,7 +162,10 @@ class _Kernel:
 
     # the loop over elements
 
-    def _loop(self, start: int, stop: int, outer: list[int] | None) -> None:
+    def _loop(self, lane: int, start: int, stop: int, outer: list[int] | None) -> None:
+        """Elements start + lane, start + lane + local, ... below stop.
+
+        Counts from `lane` and adds `start` inside: four times faster on Mesa 22.3 than a loop over the index itself."""
         asm, layout = self.asm, self.layout
         bases = [self._dot(outer, strides[:-1]) for strides in self.strides] if outer is not None else None
         before, header, test, body, step, after = (asm.id() for _ in range(6))
@@ -170,17 +173,18 @@ class _Kernel:
         asm.label(before)
         asm.emit(s.BRANCH, header)
         asm.label(header)
-        index, following = asm.id(), asm.id()
-        asm.body.append((s.PHI, asm.u32, index, start, before, following, step))
+        counter, following = asm.id(), asm.id()
+        asm.body.append((s.PHI, asm.u32, counter, lane, before, following, step))
         asm.emit(s.LOOP_MERGE, after, step, 0)
         asm.emit(s.BRANCH, test)
         asm.label(test)
+        index = self._add(counter, start)
         asm.emit(s.BRANCH_CONDITIONAL, asm.value(LESS, asm.bool, index, stop), body, after)
         asm.label(body)
         self._element(index, bases)
         asm.emit(s.BRANCH, step)
         asm.label(step)
-        asm.body.append((ADD, asm.u32, following, index, asm.number("u32", layout.local)))
+        asm.body.append((ADD, asm.u32, following, counter, asm.number("u32", layout.local)))
         asm.emit(s.BRANCH, header)
         asm.label(after)
 
