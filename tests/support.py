@@ -30,7 +30,7 @@ def run_op(device, op, *arrays: np.ndarray, profile=None) -> list[np.ndarray]:
         return [memory.download(*bound) for bound in outputs]
     lowering = op.lower(operands, [operand for _, operand in outputs], profile)
     workspace = memory.reserve(lowering.workspace)
-    device.record(bind(lowering, inputs, outputs, workspace, type(op).__name__)).run()
+    device.execute(bind(lowering, inputs, outputs, workspace, type(op).__name__))
     memory.check_guards()
     return [memory.download(*bound) for bound in outputs]
 

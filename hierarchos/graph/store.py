@@ -56,7 +56,7 @@ class StateStore:
         """Fills a tensor (or a whole arena) with zeros."""
         nbytes = self.layout.find(name).spec.nbytes
         if nbytes:
-            self.device.record([Fill(Span(self.address(name), nbytes))]).run()
+            self.device.execute([Fill(Span(self.address(name), nbytes))], f"zero {name}")
 
     def write(self, name: str, array: np.ndarray) -> None:
         """Stores an array; shape and kind of number must be those of the tensor."""

@@ -46,14 +46,16 @@ def open_device(selector: str | int = "auto", validation: bool = False, *, fault
 class Device:
     """One opened device, used from one thread. Close it, or use it in a `with` block; closing frees everything.
 
-    max_submit_seconds: bound of the estimated device time of one command buffer; None for no bound. It applies to
-    recordings made afterwards."""
+    max_submit_seconds: bound of the estimated device time of one command buffer; None for no bound.
+    reorder: whether recordings may reorder independent commands (a software device gains nothing by it).
+    Both apply to recordings made afterwards."""
 
     def __init__(self, instance: Instance, info: DeviceInfo, faults: Sequence[FailSubmit | FailAllocation], folder: Path):
         self.instance, self.info, self.cache_folder = instance, info, folder
         self.faults = Faults(*faults)
         self.closed = False
         self.max_submit_seconds: float | None = SUBMIT_SECONDS[info.kind]
+        self.reorder = not info.software
         self.physical = instance.physical_devices()[info.index]
         family, self.timestamp_bits = queue_family(self.physical)
         self.handle = self._create(family)
@@ -117,6 +119,12 @@ class Device:
         recording = Recording(self, commands, label, profile)
         self._recordings.add(recording)
         return recording
+
+    def execute(self, commands: Sequence[Command], label: str = "commands") -> None:
+        """Records commands, runs them once to their end, and frees the recording."""
+        recording = self.record(commands, label=label)
+        recording.run()
+        recording.close()
 
     def wait(self, value: int, timeout: float | None = None) -> None:
         """Returns when the submission numbered `value` has finished. Raises DeviceTimeout or DeviceLost."""

@@ -10,6 +10,9 @@ REQUIRED = ("vulkan 1.2", "compute queue", "buffer_device_address", "scalar_bloc
 class DeviceInfo:
     """Facts of one Vulkan device. Sizes in bytes.
 
+    max_allocation: what every allocation may have at least. Some drivers give more (NVIDIA says 4 GiB and gives 40), so
+    `Device.allocate` refuses only beyond max_buffer and lets the driver decide.
+
     kind: "discrete", "integrated", "virtual" or "software".
     compute_units: multiprocessors where an extension tells (NVIDIA, AMD), CPU cores for software, else 0.
     missing: required features that the device lacks; such a device is listed but cannot be opened.
@@ -23,6 +26,7 @@ class DeviceInfo:
     api_version: str = "1.2.0"
     heap_bytes: int = 0
     max_allocation: int = 0
+    max_buffer: int = 0
     max_push_constants: int = 128
     max_groups: tuple[int, int, int] = (65535, 65535, 65535)
     max_group_size: tuple[int, int, int] = (128, 128, 64)

@@ -61,7 +61,7 @@ class Memory:
         """A new buffer with its own memory; raises OutOfMemory. Not zeroed yet when it is not mapped."""
         info = self.device.info
         nbytes = max(4, (nbytes + 3) // 4 * 4)
-        if self.device.faults.due(FailAllocation) or nbytes > info.max_allocation:
+        if self.device.faults.due(FailAllocation) or nbytes > info.max_buffer:
             raise self.out_of_memory(label, nbytes)
         mapped = host_visible or self.map_everything
         buffer = self._create_buffer(nbytes)
@@ -134,7 +134,7 @@ class Memory:
 
     def out_of_memory(self, label: str, nbytes: int) -> OutOfMemory:
         largest = sorted(((a.label, a.nbytes) for a in self.allocations), key=lambda entry: -entry[1])[:4]
-        return OutOfMemory(label, nbytes, self.used, self.device.info.heap_bytes, self.device.info.max_allocation, largest)
+        return OutOfMemory(label, nbytes, self.used, self.device.info.heap_bytes, self.device.info.max_buffer, largest)
 
     def close(self) -> None:
         for allocation in list(self.allocations):

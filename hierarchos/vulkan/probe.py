@@ -32,6 +32,7 @@ def probe(physical, index: int) -> DeviceInfo:
         vendor=VENDORS.get(properties.vendorID, f"vendor 0x{properties.vendorID:x}"),
         driver=f"{text(driver.driverName)} {text(driver.driverInfo)}".strip(), api_version=".".join(map(str, version)),
         heap_bytes=heap, max_allocation=min(heap, int(vulkan11.maxMemoryAllocationSize) or heap),
+        max_buffer=min(heap, max_buffer(physical, version) or heap),
         max_push_constants=limits.maxPushConstantsSize, max_groups=tuple(limits.maxComputeWorkGroupCount),
         max_group_size=tuple(limits.maxComputeWorkGroupSize), max_invocations=limits.maxComputeWorkGroupInvocations,
         shared_bytes=limits.maxComputeSharedMemorySize, subgroup=vulkan11.subgroupSize,
@@ -78,6 +79,11 @@ def largest_heap(physical) -> int:
     api().lib.vkGetPhysicalDeviceMemoryProperties(physical, memory)
     heaps = [memory.memoryHeaps[i] for i in range(memory.memoryHeapCount)]
     return max((int(heap.size) for heap in heaps if heap.flags & 1), default=0)
+
+
+def max_buffer(physical, version: tuple[int, int, int]) -> int:
+    """Bytes that one buffer may have, or 0 when the device does not say (before Vulkan 1.3)."""
+    return int(extended(physical, "VkPhysicalDeviceMaintenance4Properties", 1000413001).maxBufferSize) if version >= (1, 3, 0) else 0
 
 
 def compute_units(physical, extensions: frozenset[str], device_type: int) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hierarchos.vulkan.commands import Command, Copy, Dispatch
 from hierarchos.vulkan.hazards import HazardTracker
 from hierarchos.vulkan.loader import api, check, struct
+from hierarchos.vulkan.ordering import fewest_barriers
 from hierarchos.vulkan.splitting import RATES, estimate, split
 from hierarchos.vulkan.submission import Submission
 from hierarchos.vulkan.timestamps import Timestamps
@@ -23,13 +24,16 @@ SIMULTANEOUS_USE = 0x4
 class Recording:
     """A list of commands as command buffers: submit it as often as you like.
 
-    dispatches, fills_and_copies, barriers, command_buffers: how many were recorded.
+    dispatches, fills_and_copies, barriers, command_buffers: how many were recorded. With `device.reorder` the commands run in
+    an order that keeps their dependencies and needs the fewest barriers; their results are the same bits.
     Replays of the same or another recording run one after the other. `close()` frees the command buffers; the
     device does so at its end."""
 
     def __init__(self, device: Device, commands: Sequence[Command], label: str, profile: bool):
         assert not profile or "timestamps" in device.info.features, f"{device.info.name} has no timestamps"
-        self.device, self.label, self.commands = device, label, tuple(commands)
+        self.device, self.label = device, label
+        order = fewest_barriers(commands) if device.reorder and not profile else range(len(commands))
+        self.commands = tuple(commands[i] for i in order)
         self.barriers = 0
         self.dispatches = sum(isinstance(command, Dispatch) for command in self.commands)
         self.fills_and_copies = len(self.commands) - self.dispatches

@@ -60,12 +60,7 @@ class Staging:
 
     def clear(self, allocation: Allocation) -> None:
         """Zeroes an allocation that is not mapped."""
-        self._run(Fill(Span(allocation.address, allocation.nbytes), 0, f"clear {allocation.label}"))
+        self.device.execute([Fill(Span(allocation.address, allocation.nbytes))], label=f"clear {allocation.label}")
 
     def _copy(self, source: Span, target: Span, label: str) -> None:
-        self._run(Copy(source, target, label))
-
-    def _run(self, command: Copy | Fill) -> None:
-        recording = self.device.record([command], label=command.label)
-        recording.run()
-        recording.close()
+        self.device.execute([Copy(source, target)], label=label)

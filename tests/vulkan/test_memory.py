@@ -73,7 +73,7 @@ def test_addresses_outside_of_allocations_are_refused(device, arena):
 
 def test_allocation_beyond_the_limit_says_what_and_what_to_do(device, arena):
     with pytest.raises(OutOfMemory) as error:
-        device.allocate(device.info.max_allocation + 4, "activations")
+        device.allocate(device.info.max_buffer + 4, "activations")
     message = str(error.value)
     assert message.startswith("out of device memory: activations needs ") and "arena 1.0 MiB" in message
     assert "lower the batch size or the sequence length, recompute activations" in message

@@ -69,6 +69,21 @@ def test_long_recordings_are_cut_into_bounded_parts_with_the_same_result(device,
     recording.close()
 
 
+def test_reordered_commands_give_the_same_result_with_fewer_barriers(device, arena, axpy, monkeypatch):
+    device.upload(arena.address, np.arange(8, dtype=np.float32))
+    chains = [axpy(arena.address, arena.address + 4096 * i, 8) for i in range(1, 5) for _ in range(10)]
+    counts = []
+    for reorder in (False, True):
+        device.upload(arena.address + 4096, np.zeros(5 * 1024, np.float32))
+        monkeypatch.setattr(device, "reorder", reorder)
+        recording = device.record(chains)
+        recording.run()
+        counts.append(recording.barriers)
+        assert all((floats(device, arena.address + 4096 * i, 8) == 10 * np.arange(8)).all() for i in range(1, 5))
+        recording.close()
+    assert counts == [36, 9]
+
+
 def test_an_empty_recording_runs(device):
     recording = device.record([])
     recording.run()
