@@ -27,7 +27,16 @@ class ColumnsConfig:
     """A list of {role, content}: usually `messages`."""
 
     input_ids: str | None = setting(None)
-    """Token ids made elsewhere, with optional labels, attention_mask and loss_weights beside them."""
+    """Token ids made elsewhere: usually `input_ids`."""
+
+    labels: str | None = setting(None)
+    """Ids to predict beside input_ids, -100 where nothing is trained: usually `labels`."""
+
+    attention_mask: str | None = setting(None)
+    """0 for padding beside input_ids: usually `attention_mask`."""
+
+    loss_weights: str | None = setting(None)
+    """A weight for each token beside input_ids: usually `loss_weights`."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +49,14 @@ class DataConfig:
     path: Any = setting(None, accepts=(str, list), path=True)
     """A file, a glob such as rows/*.jsonl.gz, or a list of them."""
 
-    format: str = setting("auto", choices=("auto", "text", "jsonl", "json", "csv", "parquet"))
-    """auto goes by the ending of the name (.txt, .jsonl, .ndjson, .json, .csv, .parquet; .gz after it)."""
+    format: str = setting("auto", choices=("auto", "text", "jsonl", "json", "csv", "tsv", "parquet"))
+    """auto goes by the ending of the name (.txt, .jsonl, .ndjson, .json, .csv, .tsv, .parquet; .gz after it)."""
+
+    documents: str = setting("file", choices=("file", "paragraphs", "lines"))
+    """What one document of a .txt file is."""
+
+    rows: str = setting("auto", choices=("auto", "text", "prompt_completion", "instruction", "question_answer", "messages", "input_ids"))
+    """What the rows hold; auto goes by the names of the columns."""
 
     repo: str | None = setting(None)
     """Dataset repository on the Hub, "owner/name"; source=hub."""
@@ -78,3 +93,24 @@ class DataConfig:
 
     train_on_prompt: bool = setting(False)
     """Whether the prompt part of prompt/completion and chat rows is trained too."""
+
+    prompt_template: str | None = setting(None)
+    """How instruction and question rows are written, with {prompt} and {context} in it; null: the usual form."""
+
+    template: str = setting("plain", choices=("plain", "chat"))
+    """plain: prompt, then completion; chat: both as one exchange through the chat template."""
+
+    merge_same_role: bool = setting(False)
+    """Joins turns of one role that follow each other, instead of refusing them."""
+
+    system: str = setting("keep", choices=("keep", "merge_into_user", "drop"))
+    """What happens to a system turn; some chat templates have none."""
+
+    add_bos: str = setting("auto", choices=("auto", "always", "never"))
+    """Whether a document starts with the tokenizer's start token; never twice."""
+
+    pad_to: str = setting("row", choices=("row", "longest"))
+    """layout=pad: fill up to train.sequence_length, or to the longest document of the batch."""
+
+    pad_multiple: int = setting(32, at_least=1)
+    """Lengths of padded batches are multiples of this, so that few shapes are compiled."""

@@ -13,8 +13,8 @@ class DeviceConfig:
     select: str = setting("auto")
     """auto (discrete, integrated, virtual, then software), an index, "vulkan:1", or part of a name such as "uhd 630"."""
 
-    max_submit_ms: float = setting(100.0, above=0)
-    """Longest stretch of GPU time handed over at once, in milliseconds, so that a desktop keeps running."""
+    max_submit_ms: float | None = setting(None, above=0)
+    """Longest stretch of GPU time handed over at once, in milliseconds, so that a desktop keeps running; null: by kind of device."""
 
     validation: bool = setting(False)
     """Loads the Vulkan validation layers (slow; for finding driver and kernel errors)."""

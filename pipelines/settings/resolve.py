@@ -16,6 +16,8 @@ from pipelines.settings.schema import Setting, settings
 from pipelines.settings.typed import build
 from pipelines.settings.values import check, convert
 
+NEEDS = (("model", "local", "path"), ("model", "hub", "repo"), ("data", "files", "path"), ("data", "hub", "repo"), ("tokenizer", "file", "path"))
+
 
 def resolve(composed: DictConfig, needed_by: Mapping[str, list[str]] | None = None, required: Iterable[str] = ()) -> Config:
     """The typed configuration.
@@ -30,7 +32,7 @@ def resolve(composed: DictConfig, needed_by: Mapping[str, list[str]] | None = No
     for key, value in flat.items():
         _put(values, key, _final(settings()[key], value))
     config = build(Config, values)
-    raise_all(conflicts(config))
+    raise_all(conflicts(config, set(required)))
     return config
 
 
@@ -41,11 +43,13 @@ def as_dict(config: Config) -> dict:
 
 def _missing(values: dict, required: set[str], needed_by: Mapping[str, list[str]] | None) -> list[UserError]:
     found = []
-    keys = [key for key, known in settings().items() if _at(values, key) == "???" or key in required and _at(values, key) == known.default]
-    for key in keys:
+    for key, known in settings().items():
+        value = _at(values, key)
+        if value != "???" and not (key in required and value == known.default):
+            continue
         stages = ["every stage"] if needed_by is None else needed_by.get(key.partition(".")[0], [])
         if stages:
-            where, text = f"needed by {', '.join(stages)}", settings()[key].help
+            where, text = f"needed by {', '.join(stages)}", known.help
             found.append(UserError(f"{key} has to be given", where=where, hint=text, command=f"{key}=..."))
     return found
 
@@ -83,26 +87,22 @@ def _final(setting: Setting, value: object) -> object:
     return value
 
 
-def conflicts(config: Config) -> list[UserError]:
-    """Settings that are fine alone but do not fit each other, with both values in the message."""
+def conflicts(config: Config, required: set[str] = frozenset()) -> list[UserError]:
+    """Settings that are fine alone but do not fit each other, with both values in the message.
+
+    A missing value in `required` is not told here: it has been, or no stage of the pipeline needs it."""
     found = []
-    train, model, data = config.train, config.model, config.data
+    train, model = config.train, config.model
     if train.steps is not None and train.schedule.warmup > train.steps:
         found.append(_conflict(f"train.schedule.warmup={train.schedule.warmup:g} is longer than train.steps={train.steps}"))
     context = model.config.get("max_position_embeddings", model.config.get("n_positions"))
     if model.source == "fresh" and isinstance(context, int) and train.sequence_length > context:
         found.append(_conflict(f"train.sequence_length={train.sequence_length} is longer than the model's context of {context}"))
-    found += _needs("model", model, {"local": "path", "hub": "repo"})
-    found += _needs("data", data, {"files": "path", "hub": "repo"})
-    found += _needs("tokenizer", config.tokenizer, {"file": "path"})
+    for group, source, name in NEEDS:
+        given = getattr(config, group)
+        if given.source == source and getattr(given, name) is None and f"{group}.{name}" not in required:
+            found.append(_conflict(f"{group}.source={source} needs {group}.{name}", f"{group}.{name}=..."))
     return found
-
-
-def _needs(group: str, config: object, fields: dict[str, str]) -> list[UserError]:
-    """A source that needs one more setting."""
-    name = fields.get(config.source)
-    missing = name is not None and getattr(config, name) is None
-    return [_conflict(f"{group}.source={config.source} needs {group}.{name}", f"{group}.{name}=...")] if missing else []
 
 
 def _conflict(what: str, command: str | None = None) -> UserError:

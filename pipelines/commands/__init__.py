@@ -1,0 +1,1 @@
+"""Commands beside the pipelines: each module has `run(words) -> status`, and its docstring is its help."""

@@ -1,0 +1,61 @@
+"""usage: hierarchos check [FILES]
+
+Composes and checks every pipeline and every experiment, or the given files of configs/experiment/, without running anything.
+"""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from hierarchos.errors import UserError
+from pipelines.settings.folders import Folders
+
+
+def run(words: list[str]) -> int:
+    """Prints a line for each file; status 2 when one is wrong."""
+    folders = Folders.find()
+    results = [check(*target, folders) for target in targets(words, folders)]
+    wrong = results.count(False)
+    print(f"{len(results)} checked, {wrong} wrong")
+    return 2 if wrong else 0
+
+
+def targets(words: list[str], folders: Folders) -> list[tuple[str, list[str]]]:
+    """Pipeline and overrides of everything to check."""
+    if not words:
+        experiments = [(pipeline_of(folders, name), [f"experiment={name}"]) for name in folders.options("experiment")]
+        return [(name, []) for name in folders.options("pipeline")] + experiments
+    return [(pipeline_of(folders, name), [f"experiment={name}"]) for name in map(experiment_name, words)]
+
+
+def experiment_name(word: str) -> str:
+    """configs/experiment/mine.yaml -> mine."""
+    path = Path(word)
+    if not path.is_file():
+        raise UserError(f"there is no file {word}", where="command line")
+    if "experiment" not in path.parts:
+        raise UserError(f"{word} is not in a folder experiment/", where="command line", hint="only experiment files are checked by name")
+    return Path(*path.parts[path.parts.index("experiment") + 1:]).with_suffix("").as_posix()
+
+
+def pipeline_of(folders: Folders, experiment: str) -> str:
+    """The pipeline that the command in an experiment's first line names; train without one."""
+    path = folders.file(f"experiment/{experiment}")
+    words = path.read_text(encoding="utf-8", errors="replace").partition("\n")[0].split() if path else []
+    return words[2] if len(words) > 2 and words[:2] == ["#", "hierarchos"] and words[2] in folders.options("pipeline") else "train"
+
+
+def check(pipeline: str, words: list[str], folders: Folders) -> bool:
+    """Checks one composition; missing values are fine here, since a person gives them later."""
+    from pipelines.settings.compose import check_request, compose, required_keys
+    from pipelines.settings.resolve import resolve
+
+    title = " ".join(["hierarchos", pipeline, *words])
+    try:
+        request = check_request(pipeline, words, folders)
+        resolve(compose(request), {}, required_keys(request))
+    except UserError as error:
+        print(f"{title}\n{error}", file=sys.stderr)
+        return False
+    print(f"{title}: fine")
+    return True

@@ -1,0 +1,77 @@
+"""Help texts, made from the dataclasses and file names alone so that they come at once."""
+from __future__ import annotations
+
+import textwrap
+
+from pipelines.exits import MEANING
+from pipelines.settings.folders import Folders
+from pipelines.settings.schema import Setting, groups, settings
+from pipelines.settings.values import show
+
+WIDTH = 110
+FLAGS = {
+    "-m, --multirun": "a run for each combination of comma-separated values: -m train.learning_rate=1e-3,3e-4",
+    "--explain": "say for each stage whether and why it would run; run nothing",
+    "--dry-run": "check everything, print the settings and the stages; run nothing",
+    "--cfg": "print the settings as YAML; run nothing",
+    "--fail-fast": "end a sweep at its first failed run",
+    "--config-dir DIR": "look for configuration files in DIR first, then in ./configs, then in the package",
+    "--help [GROUP]": "this text, or the settings of one group",
+}
+
+
+def general(folders: Folders, commands: dict[str, str]) -> str:
+    """`hierarchos --help`."""
+    pipelines = {name: command_of(folders, name) for name in folders.options("pipeline")}
+    codes = {str(code): text for code, text in MEANING.items()}
+    return "\n".join(["usage: hierarchos PIPELINE [KEY=VALUE ...]      hierarchos COMMAND", "", "pipelines", *table(pipelines), "",
+                      "commands", *table(commands), "", "options of a pipeline", *table(FLAGS), "", "exit status", *table(codes), "",
+                      "hierarchos train            trains a small model on a text that comes with the package",
+                      "hierarchos train --help     lists every setting"])
+
+
+def pipeline(name: str, folders: Folders, group: str | None = None) -> str:
+    """`hierarchos train --help`: options, groups with files, and every setting with its default and range."""
+    chosen = [key for key in settings() if group is None or key == group or key.startswith(group + ".")]
+    top = [f"usage: {command_of(folders, name)}", "", "options", *table(FLAGS), "", "files to choose from", *choices(folders)]
+    lines = [] if group else top
+    last = None
+    for key in chosen:
+        parent = key.rpartition(".")[0]
+        if parent != last:
+            lines += ["", f"{parent}: {groups()[parent]}"]
+            last = parent
+        lines += describe(settings()[key])
+    return "\n".join(lines).strip("\n")
+
+
+def choices(folders: Folders) -> list[str]:
+    """model=..., data=..., experiment=... with the names that are there."""
+    names = sorted(group for group in folders.groups() if "/" not in group and group != "pipeline")
+    return table({f"{name}=": ", ".join(folders.options(name)) for name in names})
+
+
+def describe(setting: Setting) -> list[str]:
+    """A setting: name and default, then its range or choices and its help."""
+    default = "required" if setting.default == "???" else show(setting.default)
+    reach = setting.limits.range_text()
+    accepted = f" [{' | '.join(setting.limits.choices)}]" if setting.limits.choices else f" [{reach}]" if reach else ""
+    text = textwrap.wrap(f"{setting.help}{accepted}", WIDTH - 8)
+    return [f"  {setting.key}={default}", *(f"      {line}" for line in text)]
+
+
+def command_of(folders: Folders, name: str) -> str:
+    """The first comment of a pipeline's file: the command that runs it."""
+    path = folders.file(f"pipeline/{name}")
+    first = path.read_text(encoding="utf-8").partition("\n")[0] if path else ""
+    return first.lstrip("# ") if first.startswith("# hierarchos") else f"hierarchos {name}"
+
+
+def table(rows: dict[str, str]) -> list[str]:
+    """Two columns, the second wrapped."""
+    width = max(map(len, rows), default=0) + 2
+    lines = []
+    for name, text in rows.items():
+        first, *rest = textwrap.wrap(text, WIDTH - width) or [""]
+        lines += [f"  {name:<{width}}{first}".rstrip(), *(f"  {'':<{width}}{line}" for line in rest)]
+    return lines

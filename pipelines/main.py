@@ -1,0 +1,144 @@
+"""The command line: `hierarchos PIPELINE [KEY=VALUE ...]` and a few commands. Imports nothing heavy before it must."""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+
+from hierarchos import __version__
+from hierarchos.errors import UserError, nearest
+from pipelines import exits
+from pipelines.settings.folders import Folders
+
+COMMANDS = {
+    "devices": "list the Vulkan devices",
+    "doctor": "look at drivers, limits and features, and test the arithmetic",
+    "architectures": "list the model families that can be trained and run [--json]",
+    "bench": "measure the speed of training steps and kernels [NAMES] [--json]",
+    "check": "check configuration files without running anything [FILES]",
+}
+FLAGS = {"-m": "multirun", "--multirun": "multirun", "--explain": "explain", "--dry-run": "dry_run", "--cfg": "cfg",
+         "--fail-fast": "fail_fast"}
+
+
+@dataclass
+class Words:
+    """A command line in parts."""
+
+    first: str | None = None
+    rest: list[str] = field(default_factory=list)
+    flags: set[str] = field(default_factory=set)
+    config_dir: str | None = None
+    help: bool = False
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return exits.guarded(lambda: dispatch(words))
+
+
+def dispatch(words: list[str]) -> int:
+    """Help, version, a command, or a pipeline."""
+    if words in (["--version"], ["-V"]):
+        return say(f"hierarchos {__version__}")
+    if words and words[0] in COMMANDS:
+        return command(words[0], words[1:])
+    parts = split(words)
+    folders = Folders.find(parts.config_dir)
+    if parts.first in COMMANDS:
+        return command(parts.first, [word for word in words if word != parts.first])
+    if parts.first is None or parts.first == "help":
+        return no_pipeline(parts, folders)
+    if parts.first not in folders.options("pipeline"):
+        raise unknown(parts.first, folders)
+    if parts.help:
+        return pipeline_help(parts, folders)
+    return pipeline(parts, folders)
+
+
+def split(words: list[str]) -> Words:
+    """Sorts flags from the pipeline's name and its overrides."""
+    parts, pending = Words(), iter(words)
+    for word in pending:
+        if word in ("-h", "--help"):
+            parts.help = True
+        elif word in FLAGS:
+            parts.flags.add(FLAGS[word])
+        elif word.partition("=")[0] == "--config-dir":
+            parts.config_dir = word.partition("=")[2] or next(pending, "")
+        elif word.startswith("-"):
+            known = [*FLAGS, "--help", "--version", "--config-dir"]
+            raise UserError(f"{word} is not an option", where="command line", nearest=nearest(word, known),
+                            hint="settings are written without dashes:  train.steps=100" if "=" in word else ())
+        elif parts.first is None and "=" not in word:
+            parts.first = word
+        else:
+            parts.rest.append(word)
+    return parts
+
+
+def pipeline(parts: Words, folders: Folders) -> int:
+    """Runs a pipeline once, sweeps it, or only looks."""
+    words = parts.rest + (["sweep.fail_fast=true"] if "fail_fast" in parts.flags else [])
+    looks = [name for name in ("cfg", "dry_run", "explain") if name in parts.flags]
+    if looks:
+        return import_module("pipelines.look").look(parts.first, words, folders, looks[0])
+    exits.stop_on_terminate()
+    if "multirun" in parts.flags:
+        return import_module("pipelines.sweep").sweep(parts.first, words, folders)
+    return run(parts.first, words, folders)
+
+
+def run(name: str, words: list[str], folders: Folders) -> int:
+    """One run."""
+    execute = import_module("pipelines.execute")
+    job = execute.prepare(name, words, folders)
+    try:
+        execute.run(job)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; to continue:  hierarchos {name} run.resume=latest") from None
+    return exits.DONE
+
+
+def command(name: str, rest: list[str]) -> int:
+    """A command that is no pipeline; its module has `run(words) -> status` and a docstring that is its help."""
+    module = import_module(f"pipelines.commands.{name}")
+    if any(word in ("-h", "--help") for word in rest):
+        return say((module.__doc__ or "").strip())
+    run_command: Callable[[list[str]], int] = module.run
+    return run_command(rest)
+
+
+def no_pipeline(parts: Words, folders: Folders) -> int:
+    """No word that could be a pipeline: help, or a message when there are settings."""
+    if parts.rest and parts.first is None:
+        raise UserError("which pipeline?", where="command line", command=f"hierarchos train {' '.join(parts.rest)}")
+    return say(import_module("pipelines.help").general(folders, COMMANDS))
+
+
+def pipeline_help(parts: Words, folders: Folders) -> int:
+    """`hierarchos train --help [GROUP]`."""
+    group = parts.rest[0] if parts.rest else None
+    schema = import_module("pipelines.settings.schema")
+    if group is not None and group not in schema.groups() and group not in schema.settings():
+        raise import_module("pipelines.settings.names").unknown_setting(group, "--help")
+    return say(import_module("pipelines.help").pipeline(parts.first, folders, group))
+
+
+def unknown(word: str, folders: Folders) -> UserError:
+    """A first word that is neither a pipeline nor a command."""
+    names = [*folders.options("pipeline"), *COMMANDS]
+    return UserError(f"{word} is neither a pipeline nor a command", where="command line", nearest=nearest(word, names),
+                     hint=f"there is: {', '.join(names)}")
+
+
+def say(text: str) -> int:
+    """Prints a text."""
+    print(text)
+    return exits.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

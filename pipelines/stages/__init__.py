@@ -1,0 +1,10 @@
+"""The stages that ship: name -> class. Imported only when a pipeline has them."""
+
+STAGES = {
+    "acquire": "pipelines.stages.acquire.Acquire",
+    "tokenize": "pipelines.stages.tokenize.Tokenize",
+    "train": "pipelines.stages.train.Train",
+    "export": "pipelines.stages.export.Export",
+    "evaluate": "pipelines.stages.evaluate.Evaluate",
+    "generate": "pipelines.stages.generate.Generate",
+}
