@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hierarchos.vulkan.errors import CallFailed, OutOfMemory
 from hierarchos.vulkan.faults import FailAllocation
-from hierarchos.vulkan.loader import api, create, struct
+from hierarchos.vulkan.loader import api, check, create, struct
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,7 +88,7 @@ class Memory:
         info = struct("VkMemoryAllocateInfo", vk.VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, pNext=flags, allocationSize=needs.size,
                       memoryTypeIndex=pick_type(self.types, needs.memoryTypeBits, mapped, host_visible))
         handle = create("vkAllocateMemory", "VkDeviceMemory", self.device.handle, info)
-        vk.lib.vkBindBufferMemory(self.device.handle, buffer, handle, 0)
+        check(vk.lib.vkBindBufferMemory(self.device.handle, buffer, handle, 0), "vkBindBufferMemory")
         return handle
 
     def _address(self, buffer) -> int:
@@ -101,7 +101,7 @@ class Memory:
         import numpy as np
         vk = api()
         pointer = vk.ffi.new("void **")
-        vk.lib.vkMapMemory(self.device.handle, handle, 0, nbytes, 0, pointer)
+        check(vk.lib.vkMapMemory(self.device.handle, handle, 0, nbytes, 0, pointer), "vkMapMemory")
         view = np.frombuffer(vk.ffi.buffer(pointer[0], nbytes), np.uint8)
         view[:] = 0
         return view
