@@ -1,45 +1,39 @@
 """Rewrites of a graph before it is planned. Every pass makes a new graph and keeps outputs, effects and their order."""
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from hierarchos.graph.epilogues import fold_into_producers
+from hierarchos.graph.fusion import fuse
 from hierarchos.graph.layout import StoreLayout
-from hierarchos.graph.op import Alias
+from hierarchos.graph.merge import elementwise
+from hierarchos.graph.ops.leaf import Constant, Full, Leaf
 from hierarchos.graph.ops.views import Contiguous
+from hierarchos.graph.rewriting import rewrite, writes
 from hierarchos.graph.tensor import Graph, Node, Tensor
 from hierarchos.kernels.launch import Operand, row_major
 
 
 def optimise(graph: Graph, layout: StoreLayout | None = None) -> Graph:
     """All passes, in order."""
-    graph = remove_dead(graph)
+    overlap = layout.overlap if layout else (lambda first, second: first == second)
+    graph = merge_equal(remove_dead(graph))
+    graph = fold_into_producers(graph, overlap)
+    graph = remove_dead(fuse(graph, overlap))
     return make_contiguous(graph)
 
 
-def rewrite(graph: Graph, change: Callable[[Node, tuple[Tensor, ...], Graph], tuple[Tensor, ...]]) -> Graph:
-    """A new graph from `change(node, new inputs, new graph) -> new outputs` for every node in order."""
-    result, renamed = Graph(), {}
-    for node in graph.nodes:
-        result.region = node.region
-        outputs = change(node, tuple(renamed[t] for t in node.inputs), result)
-        renamed.update(zip(node.outputs, outputs, strict=True))
-    result.region = None
-    result.outputs = {name: renamed[t] for name, t in graph.outputs.items()}
-    return result
+def merge_equal(graph: Graph) -> Graph:
+    """Computes equal nodes once. Elementwise ones are left to fusion, which would rather compute again than store."""
+    known: dict = {}
 
-
-def operands_of(tensors) -> list[Operand]:
-    """Row-major operands of tensors, for questions that do not depend on how they lie."""
-    return [Operand(t.shape, t.dtype, row_major(t.shape)) for t in tensors]
-
-
-def aliases(node: Node) -> list[Alias | None]:
-    return [node.op.alias(slot, operands_of(node.inputs)) for slot in range(len(node.specs))]
-
-
-def writes(node: Node) -> bool:
-    """Whether the node changes memory that was there before it."""
-    return node.op.effect or any(a is not None and a.mutates for a in aliases(node))
+    def change(node: Node, inputs, result: Graph):
+        leaf = isinstance(node.op, Leaf) and not isinstance(node.op, Constant | Full)
+        if leaf or elementwise(node) or writes(node):
+            return result.add(node.op, inputs)
+        key = (node.op, inputs, node.region)
+        if key not in known:
+            known[key] = result.add(node.op, inputs)
+        return known[key]
+    return rewrite(graph, change)
 
 
 def remove_dead(graph: Graph) -> Graph:

@@ -13,7 +13,7 @@ from hierarchos.graph.tensor import Graph, Spec
 from hierarchos.kernels.launch import Profile
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Plan:
     """Sizes in bytes of everything that a program allocates or uses, and where its buffers lie.
 

@@ -1,0 +1,91 @@
+"""Sums that a producer can do itself: matrix products with a residual, embedding gradients onto another gradient."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from hierarchos.graph.ops.embedding import EmbeddingGradient
+from hierarchos.graph.ops.leaf import Assign, Leaf, State
+from hierarchos.graph.ops.matmul import MatMul
+from hierarchos.graph.ops.pointwise import Pointwise
+from hierarchos.graph.rewriting import aliases, rewrite
+from hierarchos.graph.tensor import Graph, Node, Tensor
+
+
+def fold_into_producers(graph: Graph, overlap: Callable[[str, str], bool]) -> Graph:
+    """add(product, other) becomes a product with `other` as residual, at the place of the add; likewise embedding gradients."""
+    finder = SumFinder(graph, overlap)
+    renamed: dict[Tensor, Tensor] = {}
+
+    def change(node: Node, inputs, result: Graph):
+        found = finder.sums.get(node)
+        if found:
+            producer, other = found
+            outputs = result.add(with_sum(producer.op), tuple(renamed[t] for t in (*producer.inputs, other)))
+        elif node in finder.absorbed:
+            outputs = node.outputs                  # computed at the place of the add; nobody else reads them
+        else:
+            outputs = result.add(node.op, inputs)
+        renamed.update(zip(node.outputs, outputs, strict=True))
+        return outputs
+    return rewrite(graph, change)
+
+
+def with_sum(op):
+    return replace(op, has_residual=True) if isinstance(op, MatMul) else replace(op, base=True)
+
+
+class SumFinder:
+    """Adds whose one operand comes from a producer that can take the other one in."""
+
+    def __init__(self, graph: Graph, overlap: Callable[[str, str], bool]):
+        from hierarchos.graph.fusion import Hazards
+        self.hazards = Hazards(graph, overlap)
+        self.graph, self.outputs = graph, set(graph.outputs.values())
+        self.readers: dict[Tensor, list[Node]] = {}
+        for node in graph.nodes:
+            for tensor in node.inputs:
+                self.readers.setdefault(tensor, []).append(node)
+        self.sums: dict[Node, tuple[Node, Tensor]] = {}
+        self.absorbed: set[Node] = set()
+        for node in graph.nodes:
+            if isinstance(node.op, Pointwise) and node.op.primitive == "add" and len(node.inputs) == 2:
+                self._look_at(node)
+
+    def _look_at(self, node: Node) -> None:
+        latest_first = sorted(node.inputs, key=lambda t: -self.hazards.steps[t.node])
+        for tensor, other in (latest_first, latest_first[::-1]):
+            if tensor.shape == other.shape == node.specs[0].shape and self._takes(tensor, other, node):
+                self.sums[node] = (tensor.node, other)
+                self.absorbed.add(tensor.node)
+                return
+
+    def _takes(self, tensor: Tensor, other: Tensor, add: Node) -> bool:
+        producer, step = tensor.node, self.hazards.steps
+        if not self._only_reader(tensor, add) or self.hazards.written_between(producer.inputs, step[producer], step[add]):
+            return False
+        if isinstance(producer.op, MatMul):
+            return not producer.op.has_residual and producer.op.activation == "none" and other.node is not producer
+        return isinstance(producer.op, EmbeddingGradient) and not producer.op.base and self._may_be_overwritten(other, add)
+
+    def _only_reader(self, tensor: Tensor, node: Node) -> bool:
+        return self.readers[tensor] == [node] and tensor not in self.outputs
+
+    def _may_be_overwritten(self, other: Tensor, add: Node) -> bool:
+        """Nobody needs `other` after the add: memory of its own that only the add reads, or a state that the sum is assigned to."""
+        if not self._only_reader(other, add):
+            return False
+        if isinstance(other.node.op, State):
+            return self._assigned_back(other, add)
+        return not isinstance(other.node.op, Leaf) and aliases(other.node)[other.slot] is None
+
+    def _assigned_back(self, state: Tensor, add: Node) -> bool:
+        readers = self.readers.get(add.outputs[0], [])
+        if len(readers) != 1 or not isinstance(readers[0].op, Assign) or add.outputs[0] in self.outputs:
+            return False
+        target, name = readers[0].inputs[0], state.node.op.name
+        if not isinstance(target.node.op, State) or target.node.op.name != name:
+            return False
+        between = self.graph.nodes[self.hazards.steps[add] + 1: self.hazards.steps[readers[0]]]
+        used = {self.hazards.state[t] for node in between for t in node.inputs if t in self.hazards.state}
+        return not any(self.hazards.overlap(name, other) for other in used)

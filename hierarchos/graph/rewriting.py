@@ -1,0 +1,34 @@
+"""How graphs are rewritten: node by node into a new graph."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hierarchos.graph.op import Alias
+from hierarchos.graph.tensor import Graph, Node, Tensor
+from hierarchos.kernels.launch import Operand, row_major
+
+
+def rewrite(graph: Graph, change: Callable[[Node, tuple[Tensor, ...], Graph], tuple[Tensor, ...]]) -> Graph:
+    """A new graph from `change(node, new inputs, new graph) -> new outputs` for every node in order."""
+    result, renamed = Graph(), {}
+    for node in graph.nodes:
+        result.region = node.region
+        outputs = change(node, tuple(renamed[t] for t in node.inputs), result)
+        renamed.update(zip(node.outputs, outputs, strict=True))
+    result.region = None
+    result.outputs = {name: renamed[t] for name, t in graph.outputs.items()}
+    return result
+
+
+def operands_of(tensors) -> list[Operand]:
+    """Row-major operands of tensors, for questions that do not depend on how they lie."""
+    return [Operand(t.shape, t.dtype, row_major(t.shape)) for t in tensors]
+
+
+def aliases(node: Node) -> list[Alias | None]:
+    return [node.op.alias(slot, operands_of(node.inputs)) for slot in range(len(node.specs))]
+
+
+def writes(node: Node) -> bool:
+    """Whether the node changes memory that was there before it."""
+    return node.op.effect or any(a is not None and a.mutates for a in aliases(node))
