@@ -5,55 +5,80 @@ implemented by the file of its family in `ops/`.
 """
 from __future__ import annotations
 
-from importlib import import_module
+import builtins
 
+from hierarchos.graph.autodiff import checkpoint, gradients
+from hierarchos.graph.op import ShapeError
+from hierarchos.graph.ops.attention import attention
+from hierarchos.graph.ops.dropout import dropout
+from hierarchos.graph.ops.embedding import embedding
+from hierarchos.graph.ops.leaf import assign, constant, full, input, state
+from hierarchos.graph.ops.lm_head import lm_head_loss
+from hierarchos.graph.ops.matmul import linear, matmul
+from hierarchos.graph.ops.norm import layer_norm, rms_norm
+from hierarchos.graph.ops.optimizer import adamw, sgd, sum_of_squares
+from hierarchos.graph.ops.pointwise import (
+    add,
+    cast,
+    cos,
+    div,
+    eq,
+    erf,
+    exp,
+    ge,
+    gelu,
+    gelu_tanh,
+    gt,
+    le,
+    log,
+    lt,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    power,
+    relu,
+    rsqrt,
+    sigmoid,
+    silu,
+    sin,
+    sqrt,
+    sub,
+    tanh,
+    where,
+)
+from hierarchos.graph.ops.reduce import max, mean, sum
+from hierarchos.graph.ops.rope import rope
+from hierarchos.graph.ops.rows import gather_rows, write_rows
+from hierarchos.graph.ops.views import concat, contiguous, expand, pad, reshape, slice_axis, split, transpose
 from hierarchos.graph.tensor import Tensor
 
-FAMILIES = {
-    "leaf": "input state constant full assign",
-    "views": "reshape transpose expand split concat pad contiguous",
-    "rows": "write_rows gather_rows",
-    "pointwise": "neg exp log tanh erf sqrt rsqrt sin cos sigmoid silu gelu gelu_tanh relu add sub mul div power maximum minimum where "
-                 "eq lt le gt ge cast",
-    "reduce": "sum max mean",
-    "norm": "layer_norm rms_norm",
-    "embedding": "embedding",
-    "optimizer": "adamw sgd sum_of_squares",
-    "dropout": "dropout",
-    "matmul": "matmul linear",
-    "lm_head": "lm_head_loss",
-    "attention": "attention",
-    "rope": "rope",
-}
-HOME = {name: f"hierarchos.graph.ops.{family}" for family, names in FAMILIES.items() for name in names.split()}
-HOME |= {"checkpoint": "hierarchos.graph.autodiff", "gradients": "hierarchos.graph.autodiff"}
-__all__ = [*HOME, "slice"]
+__all__ = [
+    "adamw", "add", "assign", "attention", "cast", "checkpoint", "concat", "constant", "contiguous", "cos", "div", "dropout",
+    "embedding", "eq", "erf", "exp", "expand", "full", "gather_rows", "ge", "gelu", "gelu_tanh", "gradients", "gt", "input",
+    "layer_norm", "le", "linear", "lm_head_loss", "log", "lt", "matmul", "max", "maximum", "mean", "minimum", "mul", "neg", "pad",
+    "power", "relu", "reshape", "rms_norm", "rope", "rsqrt", "sgd", "sigmoid", "silu", "sin", "slice", "split", "sqrt", "state", "sub",
+    "sum", "sum_of_squares", "tanh", "transpose", "where", "write_rows",
+]
+slice = slice_axis
 
 
-def __getattr__(name: str):
-    if name == "slice":
-        return import_module("hierarchos.graph.ops.views").slice_axis
-    if name not in HOME:
-        raise AttributeError(f"hierarchos.graph.functions has no {name}")
-    return getattr(import_module(HOME[name]), name)
-
-
-def _operator(name: str, swapped: bool = False):
+def _operator(function, swapped: bool = False):
     def method(self, other):
-        function = __getattr__(name)
         return function(other, self) if swapped else function(self, other)
     return method
 
 
 def _getitem(self: Tensor, key) -> Tensor:
     """Basic indexing as in NumPy: integers, slices with step 1 and one ellipsis; always a view."""
-    from hierarchos.graph.ops.views import reshape, slice_axis
     keys = key if isinstance(key, tuple) else (key,)
     if Ellipsis in keys:
         at = keys.index(Ellipsis)
-        keys = (*keys[:at], *(slice(None),) * (self.rank - len(keys) + 1), *keys[at + 1:])
+        keys = (*keys[:at], *(builtins.slice(None),) * (self.rank - len(keys) + 1), *keys[at + 1:])
     result, shape = self, []
-    for axis, k in enumerate((*keys, *(slice(None),) * (self.rank - len(keys)))):
+    for axis, k in enumerate((*keys, *(builtins.slice(None),) * (self.rank - len(keys)))):
+        if not isinstance(k, int) and k.step not in (None, 1):
+            raise ShapeError(f"slices step by 1; got {k.start}:{k.stop}:{k.step}")
         start, stop = (k, k + 1 or None) if isinstance(k, int) else (k.start, k.stop)
         start, stop = start or 0, self.shape[axis] if stop is None else stop
         if (start, stop) != (0, self.shape[axis]):
@@ -62,9 +87,9 @@ def _getitem(self: Tensor, key) -> Tensor:
     return reshape(result, tuple(shape))
 
 
-for _name, _function in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("pow", "power")):
+for _name, _function in (("add", add), ("sub", sub), ("mul", mul), ("truediv", div), ("pow", power)):
     setattr(Tensor, f"__{_name}__", _operator(_function))
     setattr(Tensor, f"__r{_name}__", _operator(_function, swapped=True))
-Tensor.__neg__ = lambda self: __getattr__("neg")(self)
-Tensor.__matmul__ = lambda self, other: __getattr__("matmul")(self, other)
+Tensor.__neg__ = neg
+Tensor.__matmul__ = matmul
 Tensor.__getitem__ = _getitem
