@@ -35,10 +35,10 @@ class Encoder:
     def encode(self, examples: list[Example]) -> Iterator[tuple[Example, np.ndarray, np.ndarray] | tuple[Example, BadRow, None]]:
         """Yields (example, ids int32 [n], weights float32 [n]) in order, or the fault in place of the ids."""
         texts = [text for example in examples for text in _texts(example)]
-        encoded = iter(self.tokenizer.encode_batch(texts))
+        encoded = iter(self.tokenizer.encode_fast(texts))
         for example in examples:
             try:
-                ids, weights = self._one(example, [next(encoded).ids for _ in _texts(example)])
+                ids, weights = self._one(example, [next(encoded) for _ in _texts(example)])
             except BadRow as error:
                 yield example, error, None
                 continue

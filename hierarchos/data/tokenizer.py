@@ -82,8 +82,12 @@ class TextTokenizer:
         return self.core.encode(text, add_special_tokens=False).ids
 
     def encode_batch(self, texts: list[str]) -> list[Any]:
-        """`tokenizers.Encoding`s (ids, offsets) of many texts, in parallel."""
+        """`tokenizers.Encoding`s (ids, offsets in characters) of many texts, in parallel."""
         return self.core.encode_batch(texts, add_special_tokens=False)
+
+    def encode_fast(self, texts: list[str]) -> list[list[int]]:
+        """Ids of many texts, in parallel, without offsets."""
+        return [encoding.ids for encoding in self.core.encode_batch_fast(texts, add_special_tokens=False)]
 
     def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
         return self.core.decode([int(number) for number in ids], skip_special_tokens=skip_special_tokens)
