@@ -130,7 +130,7 @@ class _Keeper:
         trained_before = int((weights[1:] > 0).sum())
         kept = self._fitting(example, len(ids))
         if kept == 0:
-            return self._leave_out(example, "longer than data.max_length", ids, weights, kept)
+            return self._leave_out(example, "longer than train.sequence_length", ids, weights, kept)
         if not (weights[1:kept] > 0).any():
             cause = "cut before its first trained token" if trained_before else "no trained token"
             return self._leave_out(example, cause, ids, weights, kept)

@@ -94,5 +94,5 @@ class RowReport:
         if self.blank_lines:
             told.append(f"{self.blank_lines} blank lines skipped")
         if self.truncated_rows:
-            told.append(f"{self.truncated_rows} rows cut at data.max_length, {self.truncated_tokens} tokens lost")
+            told.append(f"{self.truncated_rows} rows cut at train.sequence_length, {self.truncated_tokens} tokens lost")
         return told + self.notices

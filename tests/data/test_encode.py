@@ -196,7 +196,7 @@ def test_rows_with_nothing_to_train_are_left_out_and_counted(tokenizer):
     assert len(file) == report.used == 2
     assert report.summary()["bad_rows"] == {"cut before its first trained token": 1}
     assert (report.truncated_rows, report.truncated_tokens) == (1, 2)
-    assert "1 rows cut at data.max_length, 2 tokens lost" in report.lines()
+    assert "1 rows cut at train.sequence_length, 2 tokens lost" in report.lines()
 
 
 @pytest.mark.parametrize(("policy", "documents"), [("split", 2), ("drop", 1)])
