@@ -30,13 +30,17 @@ def visible(rule: AttentionRule, shape: AttentionShape, optional: dict[str, np.n
 
 
 def kept(rule: AttentionRule, shape: AttentionShape, seed: np.ndarray) -> np.ndarray:
-    """bool [B,Hq,T,S]: which probabilities dropout keeps; element n of the flattened array draws from counter n."""
+    """bool [B,Hq,T,S]: which probabilities dropout keeps. Score row n = (b Hq + h) T + i draws its key j from word j % 4 of
+    Philox block n ceil(S / 4) + j // 4."""
     import numpy as np
 
-    from hierarchos.kernels.random import keep_mask_reference
+    from hierarchos.kernels.random import keep_threshold, philox_reference
 
-    sizes = (shape.batch, shape.heads, shape.queries, shape.keys)
-    return keep_mask_reference(np.arange(np.prod(sizes), dtype=np.uint64).reshape(sizes), rule.dropout, seed, rule.stream)
+    rows, quads = shape.batch * shape.heads * shape.queries, -(-shape.keys // 4)
+    block = np.arange(rows * quads, dtype=np.uint64)
+    counter = [block & np.uint64(0xFFFFFFFF), np.full_like(block, rule.stream), block >> np.uint64(32), np.zeros_like(block)]
+    bits = np.stack(philox_reference(counter, (int(seed[0]), int(seed[1]))), axis=-1).reshape(rows, 4 * quads)[:, :shape.keys]
+    return (bits >= np.uint32(keep_threshold(rule.dropout))).reshape(shape.batch, shape.heads, shape.queries, shape.keys)
 
 
 def scores(rule: AttentionRule, shape: AttentionShape, q, k, optional) -> tuple[np.ndarray, np.ndarray]:

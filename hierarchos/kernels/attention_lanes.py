@@ -1,0 +1,47 @@
+"""Attention for CPU drivers: no shared memory; a lane owns rows (or keys), the other side is broadcast within the subgroup.
+
+Loads cost about 35 cycles each on lavapipe, whatever the lanes read, so eight values come in one load, one a lane, and
+are then broadcast."""
+from __future__ import annotations
+
+from hierarchos.kernels.attention_arguments import constants, delta, optional, pairs, sizes, stats_bytes
+from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
+from hierarchos.kernels.launch import In, Launch, Lowering, Operand, Out, Profile, Work
+
+CHANNEL_BUDGET = 128                                # channels times rows of a lane: bounds code size and compile time
+MOST_ROWS = 4
+
+
+def owned(shape: AttentionShape, count: int, lanes: int) -> int:
+    """How many of `count` rows or keys each lane owns."""
+    fitting = CHANNEL_BUDGET // max(shape.width, shape.value_width)
+    return max(1, min(MOST_ROWS, fitting, -(-count // lanes)))
+
+
+def grid(shape: AttentionShape, count: int, block: int) -> tuple[int, int, int]:
+    return -(-count // block), shape.key_heads, shape.batch
+
+
+def lanes_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
+    """One launch: out and log-sum-exp."""
+    lanes, rows = profile.subgroup, shape.queries * shape.group
+    own = owned(shape, rows, lanes)
+    arguments = (In(0), In(1), In(2), Out(0), Out(1), *optional(rule, 3, "segments_q", "segments_k", "seed", "query_offset"),
+                 *sizes(rule, shape, inputs))
+    operations = 2.0 * pairs(rule, shape) * (shape.width + shape.value_width)
+    return Lowering((Launch("attention_lanes", grid(shape, rows, lanes * own), arguments, (*constants(rule, shape, lanes), own),
+                            "attention", operations),))
+
+
+def lanes_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
+    """Three launches: statistics of rows, dq, dk and dv."""
+    lanes, rows = profile.subgroup, shape.queries * shape.group
+    stats, segments = Work(0, stats_bytes(shape), write=False), optional(rule, 6, "segments_q", "segments_k")
+    operands, numbers = (In(0), In(1), In(2), In(5), stats), sizes(rule, shape, inputs)
+    own_rows, own_keys = owned(shape, rows, lanes), owned(shape, shape.keys, lanes)
+    work = 2.0 * pairs(rule, shape)
+    dq = Launch("attention_lanes_rows", grid(shape, rows, lanes * own_rows), (*operands, Out(0), *segments, *numbers),
+                (*constants(rule, shape, lanes), own_rows), "attention dq", work * (2 * shape.width + shape.value_width))
+    dkv = Launch("attention_lanes_keys", grid(shape, shape.keys, lanes * own_keys), (*operands, Out(1), Out(2), *segments, *numbers),
+                 (*constants(rule, shape, lanes), own_keys), "attention dk dv", 2 * work * (shape.width + shape.value_width))
+    return Lowering((delta(rule, shape, 64), dq, dkv), stats_bytes(shape))

@@ -1,0 +1,35 @@
+// What every attention kernel shares: the rule, the range of keys that a row sees, and dropout.
+// A row is a query of one of the query heads of a group: row = t * GROUP + g, so all rows of a key head read the same keys.
+// NumPy twin: hierarchos/kernels/attention_reference.py.
+layout(constant_id = 1) const uint LANES = 8;         // invocations of a workgroup
+layout(constant_id = 2) const uint WIDTH = 32;        // channels of q and k
+layout(constant_id = 3) const uint VALUE_WIDTH = 32;  // channels of v
+layout(constant_id = 4) const uint GROUP = 1;         // query heads for each key head
+layout(constant_id = 5) const float SCALE = 1.0;
+layout(constant_id = 6) const bool CAUSAL = true;
+layout(constant_id = 7) const int WINDOW = 0;         // 0: none
+layout(constant_id = 8) const bool SEGMENTS = false;
+layout(constant_id = 9) const uint DROP_BELOW = 0;    // random bits below this drop a probability; 0: no dropout
+layout(constant_id = 10) const float KEEP_SCALE = 1.0;
+
+const float NEGLIGIBLE = -3.0e38;                     // score of what is not seen, log-sum-exp of a row that sees nothing
+
+// Key positions first .. last (inclusive) that query t may see; empty when last < first.
+void key_range(int t, int offset, int keys, out int first, out int last) {
+    first = WINDOW > 0 ? max(t + offset - WINDOW + 1, 0) : 0;
+    last = CAUSAL ? min(t + offset, keys - 1) : keys - 1;
+}
+
+// Query positions first .. last (inclusive) that may see a key in key_first .. key_last.
+void query_range(int key_first, int key_last, int offset, int queries, out int first, out int last) {
+    first = CAUSAL ? max(key_first - offset, 0) : 0;
+    last = WINDOW > 0 ? min(key_last + WINDOW - 1 - offset, queries - 1) : queries - 1;
+}
+
+// Random bits of keys 4 * quad .. 4 * quad + 3 of score row `row` of [B * Hq * T], in rows of ceil(keys / 4) blocks.
+uvec4 random_quad(uint row, uint keys, uint quad, uint stream, uvec2 seed) {
+    uint high, low, carry;
+    umulExtended(row, (keys + 3) / 4, high, low);
+    low = uaddCarry(low, quad, carry);
+    return philox(uvec4(low, stream, high + carry, 0), seed);
+}
