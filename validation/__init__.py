@@ -1,0 +1,1 @@
+"""Development only: comparisons with the reference libraries (torch, transformers)."""

@@ -1,0 +1,55 @@
+"""The command: `python -m validation.parity [NAMES] [--device D] [--json] [--write-docs]`. Ends with 1 when anything fails."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from hierarchos.errors import UserError, nearest
+from validation.parity.cases import CASES
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(arguments)
+    from validation.parity.compare import compare
+    from validation.parity.engine import open_engine
+    from validation.parity.report import DOCS, line, markdown
+
+    engine, records = open_engine(options.device), []
+    for name in options.names or CASES:
+        for case in CASES[name]:
+            if options.case and options.case not in case.name:
+                continue
+            found = compare(case, engine)
+            records += found
+            print(line(found), file=sys.stderr if options.json else sys.stdout, flush=True)
+    if options.json:
+        print(json.dumps([record.as_dict() for record in records], indent=1))
+    if options.write_docs:
+        DOCS.write_text(markdown(records), encoding="utf-8")
+    failed = sum(not record.passed for record in records)
+    print(f"{len(records) - failed} of {len(records)} comparisons pass on {engine.device} ({engine.driver})", file=sys.stderr)
+    return 1 if failed or not records else 0
+
+
+def parse(arguments: list[str] | None):
+    parser = argparse.ArgumentParser(prog="python -m validation.parity", description="Compares with Transformers in float64 and float32.")
+    parser.add_argument("names", nargs="*", help=f"model types ({', '.join(CASES)}); all by default")
+    parser.add_argument("--device", default="auto", help="auto, a number, part of a name, or numpy for the NumPy twins")
+    parser.add_argument("--case", help="only variants whose name contains this")
+    parser.add_argument("--json", action="store_true", help="print the records as a JSON list")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/parity.md")
+    options = parser.parse_args(arguments)
+    for name in options.names:
+        if name not in CASES:
+            raise UserError(f"no parity cases for {name!r}", nearest=nearest(name, CASES), hint="there are: " + ", ".join(CASES))
+    return options
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UserError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
