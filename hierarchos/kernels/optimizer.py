@@ -5,6 +5,9 @@ import math
 
 import numpy as np
 
+from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Out, Profile, Work
+from hierarchos.kernels.reduce import reduce_launches
+
 BLOCK = 64                          # floats that share one entry of the group table; parameters start at multiples of it
 ADAMW_HEAD, SGD_HEAD = 5, 2         # scalars before the first group's pair
 
@@ -54,3 +57,40 @@ def sgd_reference(*arrays, momentum: bool, nesterov: bool) -> list[np.ndarray]:
 
 def sum_of_squares_reference(x: np.ndarray) -> np.ndarray:
     return np.sum(x * x).reshape(1)
+
+
+def adamw(inputs: list[Operand], profile: Profile) -> Lowering:
+    """Inputs p, m, v (outputs 0 to 2, in place), g, groups, scalars, gradient scale."""
+    n = inputs[0].size
+    states = tuple(Out(slot, read=True) for slot in range(3))
+    return Lowering((_step(0, n, states, In(3), In(4), In(5), In(6), "adamw", 14.0 * n, 28.0 * n, profile),))
+
+
+def sgd(inputs: list[Operand], momentum: bool, nesterov: bool, profile: Profile) -> Lowering:
+    """Inputs p, momentum buffer? (outputs 0 and 1, in place), g, groups, scalars, gradient scale."""
+    n, rest = inputs[0].size, 2 if momentum else 1
+    states = (Out(0, read=True), Out(1, read=True) if momentum else None, None)
+    rule = 1 + momentum + (momentum and nesterov)
+    return Lowering((_step(rule, n, states, *(In(rest + i) for i in range(4)), "sgd", 6.0 * n, 4.0 * (3 + 2 * momentum) * n, profile),))
+
+
+def _step(rule, n, states, gradients, groups, scalars, scale, label, operations, nbytes, profile) -> Launch:
+    local = profile.subgroup if profile.device_class == "cpu" else 256
+    blocks = n // BLOCK
+    each = max(4, -(-blocks // min(profile.max_groups, 64 * profile.compute_units)))
+    grid = (max(1, -(-blocks // each)), 1, 1)
+    arguments = (*states, gradients, groups, scalars, scale, U32(blocks), U32(each))
+    return Launch("optimizer_step", grid, arguments, (local, rule), label, operations, nbytes)
+
+
+def sum_of_squares(x: Operand, profile: Profile) -> Lowering:
+    """Input x [N] to output [1]: squares summed by lane, then the lanes' sums."""
+    local = profile.subgroup if profile.device_class == "cpu" else 256
+    groups = max(1, min(4 * profile.compute_units, x.size // (32 * local)))
+    chunk = -(-x.size // (groups * 32 * local)) * 32 * local
+    lanes = groups * local
+    parts = Operand((lanes,), "f32", (1,))
+    first = Launch("sum_of_squares", (groups, 1, 1), (In(0), Work(0, 4 * lanes, read=False), U32(x.size), U32(chunk)), (local,),
+                   "sum of squares", 2.0 * x.size, 4.0 * x.size)
+    rest, nbytes = reduce_launches("sum", (0,), parts, Work(0, 4 * lanes, write=False), Out(0), profile, work=4 * lanes)
+    return Lowering((first, *rest), 4 * lanes + nbytes)

@@ -1,0 +1,76 @@
+"""Optimizer kernels against their NumPy twins in float64 and against PyTorch's formula, written out."""
+import numpy as np
+import pytest
+
+from hierarchos.graph.ops.optimizer import SGD, AdamW, SumOfSquares
+from hierarchos.kernels.launch import Profile
+from hierarchos.kernels.optimizer import BLOCK, adamw_scalars, sgd_scalars
+from tests.support import run_op
+
+GPU = Profile("gpu", subgroup=8, compute_units=4)
+SIZES = [BLOCK, 7 * BLOCK, 33 * BLOCK, 1027 * BLOCK]
+
+
+def arenas(n, seed=0):
+    rng = np.random.default_rng(seed)
+    p, m, g = (rng.standard_normal(n).astype(np.float32) for _ in range(3))
+    v = (rng.standard_normal(n) ** 2).astype(np.float32)
+    return p, m, v, g, rng.integers(0, 2, n // BLOCK).astype(np.uint32)
+
+
+def close(found, expected, ulps):
+    """Sums such as m + (g - m) (1 - b) round at the size of their terms, which is about 1 here."""
+    spacing = np.spacing(np.maximum(np.abs(expected), 1.0).astype(np.float32))
+    assert np.max(np.abs(found - expected) / spacing) <= ulps
+
+
+@pytest.mark.parametrize("profile", [None, GPU], ids=["device", "gpu"])
+@pytest.mark.parametrize("n", SIZES)
+def test_adamw_step(device, n, profile):
+    p, m, v, g, groups = arenas(n)
+    scalars = adamw_scalars(3, [(1e-2, 0.1), (2e-2, 0.0)], (0.9, 0.99), 1e-6)
+    inputs = [p, m, v, g, groups, scalars, np.array([0.25], np.float32)]
+    expected = AdamW().reference([a.astype(np.float64) if a.dtype == np.float32 else a for a in inputs])
+    for found, wanted in zip(run_op(device, AdamW(), *inputs, profile=profile), expected, strict=True):
+        close(found, wanted, 2)
+
+
+@pytest.mark.parametrize("momentum, nesterov", [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("n", SIZES[:3])
+def test_sgd_step(device, n, momentum, nesterov):
+    p, b, _, g, groups = arenas(n)
+    scalars = sgd_scalars([(1e-2, 0.1), (2e-2, 0.0)], 0.9, 0.1)
+    inputs = [p, *([b] if momentum else []), g, groups, scalars, np.array([0.5], np.float32)]
+    op = SGD(momentum, nesterov)
+    expected = op.reference([a.astype(np.float64) if a.dtype == np.float32 else a for a in inputs])
+    for found, wanted in zip(run_op(device, op, *inputs), expected, strict=True):
+        close(found, wanted, 2)
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf, -np.inf])
+def test_a_scale_that_is_not_finite_changes_nothing(device, scale):
+    p, m, v, g, groups = arenas(5 * BLOCK)
+    scalars = adamw_scalars(1, [(1e-2, 0.1), (2e-2, 0.0)])
+    found = run_op(device, AdamW(), p, m, v, g, groups, scalars, np.array([scale], np.float32))
+    for after, before in zip(found, (p, m, v), strict=True):
+        np.testing.assert_array_equal(after, before)
+
+
+@pytest.mark.parametrize("profile", [None, GPU], ids=["device", "gpu"])
+@pytest.mark.parametrize("n", [1, 7, 33, 257, 4096, 100_003])
+def test_sum_of_squares(device, n, profile):
+    x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
+    (found,) = run_op(device, SumOfSquares(), x, profile=profile)
+    np.testing.assert_allclose(found, [np.sum(x.astype(np.float64) ** 2)], rtol=3e-7)
+
+
+def test_weights_decay_as_in_the_formula():
+    """p = p (1 - rate decay) - rate m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps), Loshchilov and Hutter 2019."""
+    n, rate, decay, step, b1, b2, eps = BLOCK, 0.01, 0.1, 5, 0.9, 0.999, 1e-8
+    p, m, v, g, _ = (a.astype(np.float64) for a in arenas(n))
+    found = AdamW().reference([p, m, v, g, np.zeros(1, np.uint32), adamw_scalars(step, [(rate, decay)], (b1, b2), eps).astype(np.float64),
+                               np.ones(1)])
+    m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
+    p = p * (1 - rate * decay) - rate * (m / (1 - b1**step)) / (np.sqrt(v / (1 - b2**step)) + eps)
+    for a, b in zip(found, (p, m, v), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
