@@ -19,6 +19,7 @@ from hierarchos.kernels.expression import Instruction
 CHEAP = frozenset({"constant", "cast", "copy", "neg", "relu", "add", "sub", "mul", "where", "maximum", "minimum",
                    "eq", "lt", "le", "gt", "ge"})
 CHEAP_INSTRUCTIONS = 4                              # beyond this a value is stored rather than computed twice
+LIGHT_INSTRUCTIONS, FEW_KERNELS = 8, 2              # silu of a gate: forward, and again in the derivative of its product
 NEAR = 12                                           # steps between two kernels that are still merged side by side
 MAX_INSTRUCTIONS = 96                               # bounds the compile time of one kernel
 
@@ -94,7 +95,8 @@ class ProducerFusion:
         if len(node.outputs) > 1 or tensor in self.outputs or not readers or not all(map(elementwise, readers)):
             return False
         roots = set().union(*(self.roots[r] for r in readers))
-        return (len(roots) == 1 or cheap(node, inputs)) and all(self._fits(node, inputs, cost, root) for root in roots)
+        again = len(roots) == 1 or cheap(node, inputs) or (len(roots) <= FEW_KERNELS and light(node, inputs))
+        return again and all(self._fits(node, inputs, cost, root) for root in roots)
 
     def _fits(self, node: Node, inputs: set[Tensor], cost: int, root: Node) -> bool:
         same = node.specs[0].shape == root.specs[0].shape
@@ -114,6 +116,11 @@ def cheap(node: Node, inputs: set[Tensor]) -> bool:
     body = instructions(node)
     large = [t for t in inputs if t.shape == node.specs[0].shape]
     return len(body) <= CHEAP_INSTRUCTIONS and all(i.primitive in CHEAP for i in body) and len(large) <= 1
+
+
+def light(node: Node, inputs: set[Tensor]) -> bool:
+    """A short function of one tensor: computing it again reads no more than its result would."""
+    return len(inputs) == 1 and len(instructions(node)) <= LIGHT_INSTRUCTIONS and next(iter(inputs)).shape == node.specs[0].shape
 
 
 def fuse_producers(graph: Graph, overlap: Callable[[str, str], bool]) -> Graph:
