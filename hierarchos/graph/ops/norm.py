@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from hierarchos.graph.op import Op, ShapeError, apply
 from hierarchos.graph.tensor import Spec, Tensor
+from hierarchos.kernels.norm import norm_input_gradient_reference, norm_reference, norm_weight_gradient_reference
 
 
 @dataclass(frozen=True)
@@ -47,21 +46,13 @@ class Norm(Op):
         return results
 
     def reference(self, inputs):
-        x, rest = inputs[0], list(inputs[1:])
-        mean = x.mean(-1, keepdims=True) if self.kind == "layer" else np.zeros_like(x[..., :1])
-        rstd = 1 / np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + x.dtype.type(self.eps))
-        y = (x - mean) * rstd
-        y = y * (x.dtype.type(self.weight_offset) + rest.pop(0)) if self.weight else y
-        y = y + rest.pop(0) if self.bias else y
-        return [y, rstd[..., 0], mean[..., 0]][: 3 if self.kind == "layer" else 2]
+        rest = list(inputs[1:])
+        weight = rest.pop(0) if self.weight else None
+        return norm_reference(self.kind, inputs[0], weight, rest.pop(0) if self.bias else None, self.eps, self.weight_offset)
 
     def lower(self, inputs, outputs, profile):
         from hierarchos.kernels.norm import norm
         return norm(self, inputs, outputs, profile)
-
-
-def _normalised(kind: str, x: np.ndarray, saved: list[np.ndarray]) -> np.ndarray:
-    return ((x - saved[1][..., None]) if kind == "layer" else x) * saved[0][..., None]
 
 
 @dataclass(frozen=True)
@@ -76,11 +67,9 @@ class NormInputGradient(Op):
         return [inputs[1]]
 
     def reference(self, inputs):
-        g, x, *rest = inputs
-        n = _normalised(self.kind, x, rest)
-        h = g * (x.dtype.type(self.weight_offset) + rest[-1]) if self.weight else g
-        centre = h.mean(-1, keepdims=True) if self.kind == "layer" else 0
-        return [rest[0][..., None] * (h - centre - n * (h * n).mean(-1, keepdims=True))]
+        g, x, rstd, *rest = inputs
+        mean = rest.pop(0) if self.kind == "layer" else None
+        return [norm_input_gradient_reference(g, x, rstd, mean, rest[0] if self.weight else None, self.weight_offset)]
 
     def lower(self, inputs, outputs, profile):
         from hierarchos.kernels.norm import norm_input_gradient
@@ -99,10 +88,9 @@ class NormWeightGradient(Op):
         return [Spec(inputs[1].shape[-1:])] * (self.weight + self.bias)
 
     def reference(self, inputs):
-        g, x, *saved = inputs
-        rows = tuple(range(x.ndim - 1))
-        results = [(g * _normalised(self.kind, x, saved)).sum(rows)] if self.weight else []
-        return results + ([g.sum(rows)] if self.bias else [])
+        g, x, rstd, *mean = inputs
+        dweight, dbias = norm_weight_gradient_reference(g, x, rstd, mean[0] if mean else None)
+        return ([dweight] if self.weight else []) + ([dbias] if self.bias else [])
 
     def lower(self, inputs, outputs, profile):
         from hierarchos.kernels.norm import norm_weight_gradient
