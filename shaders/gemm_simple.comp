@@ -2,7 +2,7 @@
 //
 //   C [M,N] = activation(scale * op(A) op(B) + bias + residual); op(A)[i,k] at i a_row + k a_column, op(B)[k,j] at k b_row + j b_column
 //
-// One chain of FMAs over K in order. Strides are in elements. NumPy twin: hierarchos.kernels.gemm.matmul_reference.
+// A sum over blocks of 256 k of chains of FMAs, as in gemm_cpu. Strides are in elements. NumPy twin: hierarchos.kernels.gemm.matmul_reference.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -27,9 +27,13 @@ void main() {
     uint outer = gl_WorkGroupID.z / batch_inner, inner = gl_WorkGroupID.z % batch_inner;
     uint at_a = outer * a_outer + inner * a_inner + i * a_row;
     uint at_b = outer * b_outer + inner * b_inner + j * b_column;
-    float sum = 0.0;
-    for (uint step = 0; step < k; step++) sum = fma(a.at[at_a + step * a_column], b.at[at_b + step * b_row], sum);
-    float v = sum * scale;
+    float total = 0.0;
+    for (uint block = 0; block < k; block += 256) {
+        float sum = 0.0;
+        for (uint step = block; step < min(k, block + 256); step++) sum = fma(a.at[at_a + step * a_column], b.at[at_b + step * b_row], sum);
+        total += sum;
+    }
+    float v = total * scale;
     if (uint64_t(bias) != 0) v += bias.at[j];
     if (uint64_t(residual) != 0) v += residual.at[outer * r_outer + inner * r_inner + i * ldr + j];
     c.at[outer * c_outer + inner * c_inner + i * ldc + j] = activate(ACTIVATION, v);

@@ -5,7 +5,7 @@
 //   logits_j <- (exp(z_j) / sum - [j = target]) * token_weight * scale * (1 - (z_j / c)^2)      when GRADIENTS
 //
 // logits [rows, stride], stride even and rows 8-byte aligned; targets i32 [rows], token_weights and nll [rows].
-// One workgroup a row. WIDE = false: the workgroup is one subgroup (CPU drivers, no barrier); true: any power of two up to 1024.
+// One workgroup a row; WIDE: see combine.glsl.
 // One pass finds maximum and sum (each lane rescales its compensated sum when its maximum grows), one writes the gradient.
 // Per-row results depend on the row alone. NumPy twin: hierarchos.kernels.lm_head.lm_head_reference.
 #version 460
@@ -33,30 +33,13 @@ layout(push_constant, scalar) uniform Arguments {
 
 const uint UNROLL = 4;
 const float LOWEST = -3.0e38;                              // stands for columns that are not there
-shared float partial[WIDE ? 1024 : 1];
+#include "combine.glsl"
 
 float bend(float raw) { return SOFTCAP ? cap * tanh_(div_(raw * scale, cap)) : raw * scale; }
 
 vec2 load_pair(Pairs row, uint p) {
     vec2 raw = uintBitsToFloat(unpack32(row.at[min(p, (vocabulary - 1) / 2)]));
     return vec2(2 * p < vocabulary ? bend(raw.x) : LOWEST, 2 * p + 1 < vocabulary ? bend(raw.y) : LOWEST);
-}
-
-// Combines one value of each invocation by maximum or by sum, in an order that depends on the workgroup size alone.
-float combine(float value, bool by_maximum) {
-    if (!WIDE) return by_maximum ? subgroupMax(value) : subgroupAdd(value);
-    uint lane = gl_LocalInvocationID.x;
-    barrier();
-    partial[lane] = value;
-    for (uint half_ = gl_WorkGroupSize.x / 2; half_ > 0; half_ /= 2) {
-        barrier();
-        if (lane < half_) {
-            float other = partial[lane + half_];
-            partial[lane] = by_maximum ? max(partial[lane], other) : partial[lane] + other;
-        }
-    }
-    barrier();
-    return partial[0];
 }
 
 void main() {

@@ -1,10 +1,13 @@
-// loss = sum over rows of token_weights[i] * nll[i]; one subgroup, compensated sums. NumPy twin: hierarchos.kernels.lm_head.
+// loss = sum over rows of token_weights[i] * nll[i]; one workgroup, compensated sums; WIDE: see combine.glsl. NumPy twin: hierarchos.kernels.lm_head.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #extension GL_KHR_shader_subgroup_arithmetic : require
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const bool WIDE = false;
+
+#include "combine.glsl"
 
 layout(push_constant, scalar) uniform Arguments {
     Floats token_weights, nll, loss;
@@ -19,6 +22,6 @@ void main() {
         lost = (next - sum) - term;
         sum = next;
     }
-    float total = subgroupAdd(sum);
+    float total = combine(sum, false);
     if (gl_LocalInvocationID.x == 0) loss.at[0] = total;
 }

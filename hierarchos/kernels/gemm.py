@@ -21,7 +21,7 @@ def lower_product(product: Product, profile: Profile, workspace: int = 0) -> tup
     """Launches of one product, and the workspace in bytes when the first `workspace` of it are taken."""
     if not tiled(product):
         return [simple(product, profile)], workspace
-    if profile.device_class == "cpu":
+    if profile.device_class == "cpu" and profile.subgroup >= gemm_cpu.LANES:
         return gemm_cpu.lower(product, profile), workspace
     return gemm_gpu.lower(product, profile, workspace)
 

@@ -6,6 +6,7 @@ from hierarchos.kernels.gemm_layout import Product
 from hierarchos.kernels.launch import Launch, Profile
 
 LANES = 8
+LARGE = 1e8                                         # operations from which 0.4 s more to compile the kernel may buy 3-5 % speed
 
 
 def choose_tile(m: int, n: int, batch: int, transpose_a: bool, profile: Profile) -> tuple[int, int]:
@@ -29,8 +30,9 @@ def lower(product: Product, profile: Profile) -> list[Launch]:
     columns = 8 * vectors
     fits = product.m % rows == 0 and product.n % columns == 0
     edge = product.m < rows or product.n < columns or (product.in_place and not fits)
+    pairs = 2 if product.operations >= LARGE else 1
     groups = (-(-product.n // columns), -(-product.m // rows), product.batch)
-    constants = (LANES, rows, vectors, transpose_a, transpose_b, edge, product.residual is not None, product.activation)
+    constants = (LANES, rows, vectors, transpose_a, transpose_b, edge, product.residual is not None, product.activation, pairs)
     name = f"gemm {'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'} {product.m}x{product.n}x{product.k}"
     return [Launch("gemm_cpu", groups, arguments(product, transpose_a, transpose_b), constants, name,
                    product.operations, product.bytes_moved)]

@@ -59,8 +59,7 @@ def lower_lm_head(op, inputs: list[Operand], outputs: list[Operand], profile: Pr
             made, needed = lower_product(item, profile, scratch) if isinstance(item, Product) else ([item], scratch)
             launches += made
             workspace = max(workspace, needed)
-    lanes = profile.subgroup
-    launches.append(Launch("lm_head_total", (1, 1, 1), (In(3), Out(1, read=True), Out(0), U32(rows)), (lanes,), "loss"))
+    launches.append(Launch("lm_head_total", (1, 1, 1), (In(3), Out(1, read=True), Out(0), U32(rows)), workgroup(profile), "loss"))
     return Lowering(tuple(launches), workspace)
 
 
@@ -70,9 +69,13 @@ def logits_product(op, chunk: Chunk) -> Product:
     return Product(chunk.rows, chunk.vocabulary, chunk.width, chunk.x(), weight, target, bias=In(4) if op.has_bias else None)
 
 
+def workgroup(profile: Profile) -> tuple[int, bool]:
+    """Invocations that share a reduction, and whether they are more than one subgroup."""
+    return (profile.subgroup, False) if profile.device_class == "cpu" else (GPU_LANES, True)
+
+
 def row_kernel(op, chunk: Chunk, profile: Profile) -> Launch:
-    wide = profile.device_class != "cpu"
-    constants = (GPU_LANES if wide else profile.subgroup, wide, op.with_gradients, op.softcap is not None)
+    constants = (*workgroup(profile), op.with_gradients, op.softcap is not None)
     at = 4 * chunk.first
     arguments = (chunk.logits(True, op.with_gradients), In(2, at), In(3, at), Out(1, at), U32(chunk.rows), U32(chunk.vocabulary),
                  U32(chunk.stride), F32(op.scale), F32(op.softcap or 0.0))
