@@ -3,10 +3,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from hierarchos.graph.op import Alias, Op, ShapeError, apply
 from hierarchos.graph.tensor import Spec, Tensor
+from hierarchos.kernels.embedding import embedding_gradient_reference, embedding_reference
 
 
 @dataclass(frozen=True)
@@ -26,9 +25,7 @@ class Embedding(Op):
         return [None, apply(EmbeddingGradient(table.shape[0]), gradients[0], ids)[0]]
 
     def reference(self, inputs):
-        ids, table = inputs
-        known = (ids >= 0) & (ids < len(table))
-        return [np.where(known[..., None], table[np.where(known, ids, 0)], table.dtype.type(np.nan))]
+        return [embedding_reference(*inputs)]
 
     def lower(self, inputs, outputs, profile):
         from hierarchos.kernels.embedding import embedding
@@ -51,11 +48,7 @@ class EmbeddingGradient(Op):
         return Alias(2, mutates=True) if self.base else None
 
     def reference(self, inputs):
-        g, ids = inputs[0], inputs[1].reshape(-1)
-        total = inputs[2].copy() if self.base else np.zeros((self.vocabulary, g.shape[-1]), g.dtype)
-        known = (ids >= 0) & (ids < self.vocabulary)
-        np.add.at(total, ids[known], g.reshape(-1, g.shape[-1])[known])
-        return [total]
+        return [embedding_gradient_reference(inputs[0], inputs[1], self.vocabulary, inputs[2] if self.base else None)]
 
     def lower(self, inputs, outputs, profile):
         from hierarchos.kernels.embedding import embedding_gradient
