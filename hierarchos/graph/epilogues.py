@@ -1,14 +1,16 @@
-"""Sums that a producer can do itself: matrix products with a residual, embedding gradients onto another gradient."""
+"""What a producer can do itself: products add a residual or apply an activation, embedding gradients add to another gradient."""
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
+from hierarchos.graph.hazards import Hazards
+from hierarchos.graph.merge import elementwise
 from hierarchos.graph.ops.embedding import EmbeddingGradient
 from hierarchos.graph.ops.leaf import Assign, Leaf, State
-from hierarchos.graph.ops.matmul import MatMul
+from hierarchos.graph.ops.matmul import ACTIVATIONS, MatMul
 from hierarchos.graph.ops.pointwise import Pointwise
-from hierarchos.graph.rewriting import aliases, rewrite
+from hierarchos.graph.rewriting import aliases, readers_of, rewrite
 from hierarchos.graph.tensor import Graph, Node, Tensor
 
 
@@ -31,6 +33,33 @@ def fold_into_producers(graph: Graph, overlap: Callable[[str, str], bool]) -> Gr
     return rewrite(graph, change)
 
 
+def fold_activations(graph: Graph) -> Graph:
+    """activation(product) becomes a product with that activation, where nobody else needs either and no elementwise kernel follows."""
+    readers = readers_of(graph)
+    outputs = set(graph.outputs.values())
+
+    def alone(tensor: Tensor) -> bool:
+        return len(readers.get(tensor, ())) == 1 and tensor not in outputs
+
+    def folds(node: Node) -> bool:
+        if not isinstance(node.op, Pointwise) or node.op.primitive not in ACTIVATIONS:
+            return False
+        if any(map(elementwise, readers.get(node.outputs[0], ()))):
+            return False
+        (tensor,) = node.inputs
+        product = tensor.node.op
+        return isinstance(product, MatMul) and alone(tensor) and product.activation == "none" and not product.has_residual
+
+    folded = {node.inputs[0].node: node for node in graph.nodes if folds(node)}
+    activations = set(folded.values())
+
+    def change(node: Node, inputs, result: Graph):
+        if node in folded:
+            return result.add(replace(node.op, activation=folded[node].op.primitive), inputs)
+        return inputs if node in activations else result.add(node.op, inputs)
+    return rewrite(graph, change)
+
+
 def with_sum(op):
     return replace(op, has_residual=True) if isinstance(op, MatMul) else replace(op, base=True)
 
@@ -39,13 +68,9 @@ class SumFinder:
     """Adds whose one operand comes from a producer that can take the other one in."""
 
     def __init__(self, graph: Graph, overlap: Callable[[str, str], bool]):
-        from hierarchos.graph.fusion import Hazards
         self.hazards = Hazards(graph, overlap)
         self.graph, self.outputs = graph, set(graph.outputs.values())
-        self.readers: dict[Tensor, list[Node]] = {}
-        for node in graph.nodes:
-            for tensor in node.inputs:
-                self.readers.setdefault(tensor, []).append(node)
+        self.readers = readers_of(graph)
         self.sums: dict[Node, tuple[Node, Tensor]] = {}
         self.absorbed: set[Node] = set()
         for node in graph.nodes:

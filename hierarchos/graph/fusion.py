@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hierarchos.graph.hazards import Hazards
 from hierarchos.graph.merge import Merger, constant_of, elementwise
-from hierarchos.graph.ops.leaf import Full, State
+from hierarchos.graph.ops.leaf import Full
 from hierarchos.graph.ops.pointwise import POSITIONAL, Fused, broadcast_shape
 from hierarchos.graph.ops.views import Expand
-from hierarchos.graph.rewriting import aliases, rewrite, writes
+from hierarchos.graph.rewriting import readers_of, rewrite, writes
 from hierarchos.graph.tensor import Graph, Node, Spec, Tensor
 from hierarchos.kernels.elementwise import MAX_OPERANDS
 from hierarchos.kernels.expression import Instruction
@@ -29,28 +30,6 @@ def fuse(graph: Graph, overlap: Callable[[str, str], bool]) -> Graph:
     return fuse_siblings(fuse_producers(graph, overlap), overlap)
 
 
-class Hazards:
-    """When states are written, and which states a tensor's memory belongs to."""
-
-    def __init__(self, graph: Graph, overlap: Callable[[str, str], bool]):
-        self.overlap, self.steps = overlap, {node: step for step, node in enumerate(graph.nodes)}
-        self.state: dict[Tensor, str] = {}
-        self.writes: list[tuple[int, str]] = []
-        for step, node in enumerate(graph.nodes):
-            for tensor, alias in zip(node.outputs, aliases(node), strict=True):
-                if isinstance(node.op, State):
-                    self.state[tensor] = node.op.name
-                elif alias is not None and node.inputs[alias.input] in self.state:
-                    self.state[tensor] = self.state[node.inputs[alias.input]]
-                    if alias.mutates:
-                        self.writes.append((step, self.state[tensor]))
-
-    def written_between(self, tensors, first: int, last: int) -> bool:
-        """Whether memory of these tensors is written after step `first` and before step `last`."""
-        names = {self.state[t] for t in tensors if t in self.state}
-        return any(first < step < last and any(self.overlap(name, written) for name in names) for step, written in self.writes if names)
-
-
 class ProducerFusion:
     """Decides, from the last node to the first, which elementwise nodes are computed inside their readers."""
 
@@ -58,10 +37,7 @@ class ProducerFusion:
         self.hazards = Hazards(graph, overlap)
         self.outputs = set(graph.outputs.values())
         self.owned = {t for node in graph.nodes if writes(node) for t in node.inputs}       # must stay tensors of their own
-        self.readers: dict[Tensor, list[Node]] = {}
-        for node in graph.nodes:
-            for tensor in node.inputs:
-                self.readers.setdefault(tensor, []).append(node)
+        self.readers = readers_of(graph)
         self.roots: dict[Node, set[Node]] = {}                      # the kernels that a node is computed in
         self.reads: dict[Node, set[Tensor]] = {}                    # what each kernel reads
         self.size: dict[Node, int] = {}                             # instructions of each kernel

@@ -1,8 +1,11 @@
 """Rewrites of a graph before it is planned. Every pass makes a new graph and keeps outputs, effects and their order."""
 from __future__ import annotations
 
-from hierarchos.graph.epilogues import fold_into_producers
+from collections.abc import Callable
+
+from hierarchos.graph.epilogues import fold_activations, fold_into_producers
 from hierarchos.graph.fusion import fuse
+from hierarchos.graph.hazards import Hazards
 from hierarchos.graph.layout import StoreLayout
 from hierarchos.graph.merge import elementwise
 from hierarchos.graph.ops.leaf import Constant, Full, Leaf
@@ -15,10 +18,23 @@ from hierarchos.kernels.launch import Operand, row_major
 def optimise(graph: Graph, layout: StoreLayout | None = None) -> Graph:
     """All passes, in order."""
     overlap = layout.overlap if layout else (lambda first, second: first == second)
+    refuse_stale_reads(graph, overlap)
     graph = merge_equal(remove_dead(graph))
-    graph = fold_into_producers(graph, overlap)
+    graph = fold_activations(fold_into_producers(graph, overlap))
     graph = remove_dead(fuse(graph, overlap))
     return make_contiguous(graph)
+
+
+def refuse_stale_reads(graph: Graph, overlap: Callable[[str, str], bool]) -> None:
+    """Raises ValueError where a state is read through a tensor that was traced before the state was written."""
+    hazards = Hazards(graph, overlap)
+    for step, node in enumerate(graph.nodes):
+        for tensor in node.inputs if hazards.writes and hazards.writes[0][0] < step else ():
+            if hazards.written_between([tensor], hazards.steps[tensor.node], step):
+                name = hazards.state[tensor]
+                raise ValueError(f"{type(node.op).__name__} (step {step}) reads the state {name!r} through a tensor of step "
+                                 f"{hazards.steps[tensor.node]}, but the state was written since; read what the writing op returned, "
+                                 f"or a new state({name!r}, ...)")
 
 
 def merge_equal(graph: Graph) -> Graph:

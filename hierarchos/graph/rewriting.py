@@ -32,3 +32,12 @@ def aliases(node: Node) -> list[Alias | None]:
 def writes(node: Node) -> bool:
     """Whether the node changes memory that was there before it."""
     return node.op.effect or any(a is not None and a.mutates for a in aliases(node))
+
+
+def readers_of(graph: Graph) -> dict[Tensor, list[Node]]:
+    """The nodes that read each tensor, once for each time that they do."""
+    readers: dict[Tensor, list[Node]] = {}
+    for node in graph.nodes:
+        for tensor in node.inputs:
+            readers.setdefault(tensor, []).append(node)
+    return readers

@@ -8,7 +8,7 @@ from hierarchos.graph import functions as F
 from hierarchos.graph.evaluate import evaluate
 from hierarchos.graph.merge import elementwise
 from hierarchos.graph.op import tracing
-from hierarchos.graph.ops.leaf import Leaf
+from hierarchos.graph.ops.leaf import Assign, Leaf, State
 from hierarchos.graph.ops.matmul import MatMul
 from hierarchos.graph.passes import optimise
 from hierarchos.graph.tensor import Graph
@@ -44,8 +44,8 @@ def random_graph(steps):
         for name, first, second in steps:
             a, b = tensors[first % len(tensors)], tensors[second % len(tensors)]
             if name == "assign":
-                tensors.append(F.assign(F.state("s", (3, 4)), F.add(F.add(a, b), F.full((3, 4), 0.0))))
-                tensors[5] = tensors[-1]
+                new = F.assign(F.state("s", (3, 4)), F.add(F.add(a, b), F.full((3, 4), 0.0)))
+                tensors = [new if isinstance(t.node.op, State | Assign) else t for t in tensors] + [new]
             elif name == "where":
                 tensors.append(F.where(F.gt(a, b), a, b * 0.5))
             elif name in ("exp", "silu"):
@@ -111,3 +111,19 @@ def test_multiplying_by_one_costs_nothing():
     with tracing(Graph()) as graph:
         graph.outputs["y"] = F.input("x", (3, 4)) * F.full((3, 4), 1.0)
     assert kernels(graph) == []
+
+
+def test_an_activation_goes_into_the_product():
+    with tracing(Graph()) as graph:
+        x, w = F.input("x", (3, 4)), F.input("w", (4, 4))
+        graph.outputs["y"] = F.linear(F.gelu(F.linear(x, w)), w)
+    assert [kernel.op.activation for kernel in kernels(graph)] == ["gelu", "none"]
+
+
+def test_reading_a_state_through_an_old_tensor_is_refused():
+    with tracing(Graph()) as graph:
+        s = F.state("s", (4,))
+        F.assign(s, s + 1.0)
+        graph.outputs["y"] = s * 2.0
+    with pytest.raises(ValueError, match=r"reads the state 's' through a tensor of step 0, but the state was written since"):
+        optimise(graph)
