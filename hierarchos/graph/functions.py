@@ -12,6 +12,7 @@ from hierarchos.graph.op import ShapeError
 from hierarchos.graph.ops.attention import attention
 from hierarchos.graph.ops.dropout import dropout
 from hierarchos.graph.ops.embedding import embedding
+from hierarchos.graph.ops.joins import concat, pad
 from hierarchos.graph.ops.leaf import assign, constant, full, input, state
 from hierarchos.graph.ops.lm_head import lm_head_loss
 from hierarchos.graph.ops.matmul import linear, matmul
@@ -50,7 +51,7 @@ from hierarchos.graph.ops.pointwise import (
 from hierarchos.graph.ops.reduce import max, mean, sum
 from hierarchos.graph.ops.rope import rope
 from hierarchos.graph.ops.rows import gather_rows, write_rows
-from hierarchos.graph.ops.views import concat, contiguous, expand, pad, reshape, slice_axis, split, transpose
+from hierarchos.graph.ops.views import contiguous, expand, reshape, slice_axis, split, transpose
 from hierarchos.graph.tensor import Tensor
 
 __all__ = [

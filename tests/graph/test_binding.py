@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from hierarchos.graph.binding import bind, constant_word, pack
+from hierarchos.graph.ops.joins import Concat, Pad
 from hierarchos.graph.ops.leaf import Assign
 from hierarchos.graph.ops.rows import WriteRows
-from hierarchos.graph.ops.views import Concat, Contiguous, Pad, Reshape
+from hierarchos.graph.ops.views import Contiguous, Reshape
 from hierarchos.kernels.launch import F32, I32, U32, Clear, In, Launch, Lowering, Operand, Out, Work
 from hierarchos.vulkan.commands import Dispatch, Fill, Shader, Span
 from tests.support import run_op

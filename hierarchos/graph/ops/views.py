@@ -1,14 +1,14 @@
-"""Shapes: views that share memory (reshape, transpose, expand, slice, split) and copies (contiguous, concat, pad)."""
+"""Views that share memory: reshape, transpose, expand, split and slice; and the copy that makes one contiguous."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
 
 from hierarchos.graph.op import Alias, Op, ShapeError, apply
-from hierarchos.graph.ops.leaf import full, word_of
+from hierarchos.graph.ops.leaf import full
 from hierarchos.graph.tensor import Spec, Tensor
 from hierarchos.kernels import copy
-from hierarchos.kernels.launch import Clear, In, Lowering, Out, row_major
+from hierarchos.kernels.launch import In, Lowering, Out, row_major
 
 
 class View(Op):
@@ -132,6 +132,7 @@ class Split(View):
         return [Spec((*shape[:self.axis], size, *shape[self.axis + 1:]), dtype) for size in self.sizes]
 
     def vjp(self, node, gradients):
+        from hierarchos.graph.ops.joins import concat
         parts = [full(spec.shape, 0) if g is None else g for g, spec in zip(gradients, node.specs, strict=True)]
         return [concat(parts, self.axis)]
 
@@ -160,74 +161,7 @@ class Contiguous(View):
         return Alias(0) if inputs[0].contiguous else None
 
 
-@dataclass(frozen=True)
-class Concat(Op):
-    """Joins tensors along an axis."""
-
-    axis: int
-    strided_inputs = "all"
-
-    def infer(self, inputs):
-        def rest(spec):
-            return spec.dtype, spec.shape[:self.axis], spec.shape[self.axis + 1:]
-        first = inputs[0]
-        if not 0 <= self.axis < len(first.shape) or any(rest(spec) != rest(first) for spec in inputs):
-            raise ShapeError(f"concat: {[list(spec.shape) for spec in inputs]} differ beside axis {self.axis}")
-        shape = list(first.shape)
-        shape[self.axis] = sum(spec.shape[self.axis] for spec in inputs)
-        return [Spec(tuple(shape), first.dtype)]
-
-    def vjp(self, node, gradients):
-        return list(split(gradients[0], [t.shape[self.axis] for t in node.inputs], self.axis))
-
-    def reference(self, inputs):
-        import numpy as np
-        return [np.concatenate(inputs, self.axis)]
-
-    def lower(self, inputs, outputs, profile):
-        target, launches, start = outputs[0].strides, (), 0
-        for index, x in enumerate(inputs):
-            out = Out(0, 4 * start * target[self.axis])
-            launches += copy.strided_copy(In(index), out, x.shape, x.strides, target, profile, "concat")
-            start += x.shape[self.axis]
-        return Lowering(launches)
-
-
-@dataclass(frozen=True)
-class Pad(Op):
-    """Adds `before` and `after` elements of `value` along an axis."""
-
-    axis: int
-    before: int
-    after: int
-    value: float | int = 0
-    strided_inputs = "all"
-
-    def infer(self, inputs):
-        shape = list(inputs[0].shape)
-        if not 0 <= self.axis < len(shape) or min(self.before, self.after) < 0:
-            raise ShapeError(f"pad: cannot add {self.before} and {self.after} along axis {self.axis} of {shape}")
-        shape[self.axis] += self.before + self.after
-        return [Spec(tuple(shape), inputs[0].dtype)]
-
-    def vjp(self, node, gradients):
-        extent = node.inputs[0].shape[self.axis]
-        return [slice_axis(gradients[0], self.axis, self.before, self.before + extent)]
-
-    def reference(self, inputs):
-        import numpy as np
-        widths = [(0, 0)] * inputs[0].ndim
-        widths[self.axis] = (self.before, self.after)
-        return [np.pad(inputs[0], widths, constant_values=self.value)]
-
-    def lower(self, inputs, outputs, profile):
-        x, out = inputs[0], outputs[0]
-        target = Out(0, 4 * self.before * out.strides[self.axis])
-        return Lowering((Clear(Out(0), out.size * 4, word_of(self.value, out.dtype)),
-                         *copy.strided_copy(In(0), target, x.shape, x.strides, out.strides, profile, "pad")))
-
-
-def _axis(axis: int, rank: int) -> int:
+def axis_of(axis: int, rank: int) -> int:
     return axis + rank if axis < 0 else axis
 
 
@@ -242,7 +176,7 @@ def reshape(x: Tensor, shape) -> Tensor:
 
 def transpose(x: Tensor, axes=None) -> Tensor:
     """Permutes the axes; without `axes`, swaps the last two."""
-    axes = (*range(x.rank - 2), x.rank - 1, x.rank - 2) if axes is None else tuple(_axis(a, x.rank) for a in axes)
+    axes = (*range(x.rank - 2), x.rank - 1, x.rank - 2) if axes is None else tuple(axis_of(a, x.rank) for a in axes)
     return x if axes == tuple(range(x.rank)) else apply(Transpose(axes), x)[0]
 
 
@@ -253,29 +187,18 @@ def expand(x: Tensor, shape) -> Tensor:
 
 def split(x: Tensor, sizes, axis: int = -1) -> tuple[Tensor, ...]:
     """Parts of the given sizes along an axis, as views."""
-    return (x,) if len(sizes) == 1 and sizes[0] == x.shape[axis] else apply(Split(_axis(axis, x.rank), tuple(sizes)), x)
+    return (x,) if len(sizes) == 1 and sizes[0] == x.shape[axis] else apply(Split(axis_of(axis, x.rank), tuple(sizes)), x)
 
 
 def slice_axis(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     """Elements start..stop-1 along an axis, as a view; negative positions count from the end."""
-    axis = _axis(axis, x.rank)
+    axis = axis_of(axis, x.rank)
     extent = x.shape[axis]
     start, stop = (p + extent if p < 0 else min(p, extent) for p in (start, stop))
     if not 0 <= start < stop:
         raise ShapeError(f"slice: {start}:{stop} is empty or outside axis {axis} of {list(x.shape)}")
     sizes = [size for size in (start, stop - start, extent - stop) if size]
     return split(x, sizes, axis)[1 if start else 0]
-
-
-def concat(xs, axis: int = -1) -> Tensor:
-    """Joins tensors along an axis."""
-    xs = tuple(xs)
-    return xs[0] if len(xs) == 1 else apply(Concat(_axis(axis, xs[0].rank)), *xs)[0]
-
-
-def pad(x: Tensor, axis: int, before: int, after: int, value: float | int = 0) -> Tensor:
-    """Adds elements of `value` on both sides of an axis."""
-    return x if before == after == 0 else apply(Pad(_axis(axis, x.rank), before, after, value), x)[0]
 
 
 def contiguous(x: Tensor) -> Tensor:
