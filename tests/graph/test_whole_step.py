@@ -1,4 +1,4 @@
-"""A whole training step of a small Llama: passes keep its numbers, the device agrees, runs repeat bit for bit."""
+"""Whole training steps of a small Llama and GPT-2: passes keep its numbers, the device agrees, runs repeat bit for bit."""
 import numpy as np
 import pytest
 
@@ -13,14 +13,19 @@ from hierarchos.kernels.launch import Profile
 from hierarchos.models.registry import resolve
 from hierarchos.training.graphs import DECAY_GROUPS, FIRST, GRADIENTS, PARAMETERS, SECOND, Update, step_graph
 
-CONFIG = {"model_type": "llama", "vocab_size": 40, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
-          "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True}
+CONFIGS = {
+    "llama": {"model_type": "llama", "vocab_size": 40, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+              "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True},
+    "gpt2": {"model_type": "gpt2", "vocab_size": 40, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 9, "resid_pdrop": 0.0,
+             "embd_pdrop": 0.0, "attn_pdrop": 0.0},
+}
+families = pytest.mark.parametrize("family", CONFIGS)
 ROWS, LENGTH = 2, 7
 
 
-def lay_out(target):
+def lay_out(family, target):
     """Makes the arenas of training in a StoreLayout or a StateStore; returns the floats of one."""
-    model = resolve(CONFIG)
+    model = resolve(CONFIGS[family])
     target.allocate(PARAMETERS, {p.name: Spec(p.shape) for p in model.parameters})
     for arena in (GRADIENTS, FIRST, SECOND):
         target.mirror(arena, PARAMETERS)
@@ -29,18 +34,18 @@ def lay_out(target):
     return floats
 
 
-def step(floats, recompute=False):
-    return step_graph(resolve(CONFIG), ROWS, LENGTH, False, recompute, Update(floats, max_norm=1.0))
+def step(family, floats, recompute=False):
+    return step_graph(resolve(CONFIGS[family]), ROWS, LENGTH, False, recompute, Update(floats, max_norm=1.0))
 
 
-def values():
+def values(family):
     from hierarchos.kernels.optimizer import adamw_scalars
     random = np.random.default_rng(3)
     ids = random.integers(0, 40, (ROWS, LENGTH), dtype="int32")
     feeds = {"ids": ids, "targets": np.roll(ids, -1, 1), "positions": np.tile(np.arange(LENGTH, dtype="int32"), (ROWS, 1)),
              "segments": np.ones((ROWS, LENGTH), "int32"), "token_weights": np.full((ROWS, LENGTH), 1 / 14, "float32"),
              "scalars": adamw_scalars(1, [(1e-2, 0.1), (1e-2, 0.0)], (0.9, 0.999), 1e-3)}
-    return feeds, {p.name: random.normal(0.5, 0.3, p.shape).astype("float32") for p in resolve(CONFIG).parameters}
+    return feeds, {p.name: random.normal(0.5, 0.3, p.shape).astype("float32") for p in resolve(CONFIGS[family]).parameters}
 
 
 def numpy_states(layout: StoreLayout, parameters: dict, dtype: str) -> dict:
@@ -55,20 +60,20 @@ def numpy_states(layout: StoreLayout, parameters: dict, dtype: str) -> dict:
     return states
 
 
-def in_numpy(graph, layout):
-    feeds, parameters = values()
+def in_numpy(family, graph, layout):
+    feeds, parameters = values(family)
     states = numpy_states(layout, parameters, "float64")
     outputs, after = evaluate(graph, feeds, states, "float64")
     return outputs | {name: after[name].copy() for name in (PARAMETERS, GRADIENTS)}
 
 
-def on_device(device, recompute):
+def on_device(family, device, recompute):
     store = StateStore(device)
-    floats = lay_out(store)
-    feeds, parameters = values()
+    floats = lay_out(family, store)
+    feeds, parameters = values(family)
     for name, array in parameters.items():
         store.write(name, array)
-    program = compile_program(step(floats, recompute), device, store)
+    program = compile_program(step(family, floats, recompute), device, store)
     assert program.plan.peak_bytes == program.allocated_bytes
     outputs = program.run(feeds)
     result = outputs | {name: store.read(name) for name in (PARAMETERS, GRADIENTS)}
@@ -78,25 +83,28 @@ def on_device(device, recompute):
     return result
 
 
+@families
 @pytest.mark.parametrize("recompute", [False, True])
-def test_passes_keep_the_numbers_of_a_step(recompute):
+def test_passes_keep_the_numbers_of_a_step(family, recompute):
     layout = StoreLayout()
-    graph = step(lay_out(layout), recompute)
-    plain, fused = in_numpy(graph, layout), in_numpy(optimise(graph, layout), layout)
+    graph = step(family, lay_out(family, layout), recompute)
+    plain, fused = in_numpy(family, graph, layout), in_numpy(family, optimise(graph, layout), layout)
     for name, array in plain.items():
         np.testing.assert_allclose(fused[name], array, rtol=1e-9, atol=1e-12, err_msg=name)
 
 
-def test_a_step_assigns_no_gradient_by_copying():
+@families
+def test_a_step_assigns_no_gradient_by_copying(family):
     layout = StoreLayout()
-    plan = plan_program(step(lay_out(layout)), Profile(), layout)
+    plan = plan_program(step(family, lay_out(family, layout)), Profile(), layout)
     assert "Assign" not in [type(op).__name__ for op in plan.placement.ops.values()]
 
 
-def test_a_step_on_the_device_equals_float64_and_repeats_its_bits(device):
+@families
+def test_a_step_on_the_device_equals_float64_and_repeats_its_bits(device, family):
     layout = StoreLayout()
-    truth = in_numpy(step(lay_out(layout)), layout)
-    first, second, recomputed = on_device(device, False), on_device(device, False), on_device(device, True)
+    truth = in_numpy(family, step(family, lay_out(family, layout)), layout)
+    first, second, recomputed = on_device(family, device, False), on_device(family, device, False), on_device(family, device, True)
     for name, array in truth.items():
         assert np.abs(first[name] - array).max() <= 2e-6 * max(1.0, np.abs(array).max()), name
         assert first[name].tobytes() == second[name].tobytes() == recomputed[name].tobytes(), name
