@@ -77,6 +77,8 @@ class Runner:
             self.context.artefacts[stage.name] = artefact
             run.save_stage(stage.name, status="done", seconds=round(time.perf_counter() - begun, 3), digest=artefact.digest,
                            folder=relative(artefact.folder, run.path), facts=artefact.facts)
+            told = {name.removesuffix("_hash"): value for name, value in artefact.facts.items() if name.endswith("_hash")}
+            run.save(hashes=run.manifest["hashes"] | told)
 
     def decide(self, stage: Stage, key: dict) -> Decision:
         """From this run, from the cache, or anew."""

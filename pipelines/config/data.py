@@ -79,6 +79,9 @@ class DataConfig:
     validation_fraction: float = setting(0.05, at_least=0, below=1)
     """Share of rows held out when there is no validation file; 0 holds out none."""
 
+    validation_by: str = setting("auto", choices=("auto", "documents", "ends"))
+    """documents: whole documents are held out; ends: the end of each; auto: documents where there are a hundred or more."""
+
     max_rows: int | None = setting(None, at_least=1)
     """Reads no more rows than this."""
 

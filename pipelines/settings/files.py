@@ -105,11 +105,13 @@ class FileCheck:
         where = place(path, key_node)
         if open_parent(key):
             return
-        if key in settings():
+        if "." in str(key_node.value):
+            self.errors.append(dotted(key, where))
+        elif key in settings():
             scalar = node.value if isinstance(node, yaml.ScalarNode) and node.style is None else None
             self.errors += check(settings()[key], loader.construct_object(node, deep=True), where, scalar)
         elif key not in groups():
-            self.errors.append(dotted(key, where) or unknown_setting(key, where))
+            self.errors.append(unknown_setting(key, where))
         elif not isinstance(node, yaml.MappingNode):
             self.errors.append(UserError(f"{key} is a group: settings go below it, indented", where=where))
         else:
@@ -132,10 +134,12 @@ def read(path: Path) -> tuple[yaml.Loader, yaml.Node | None, str]:
         raise UserError(f"this is not YAML: {getattr(error, 'problem', None) or error}", where=where) from None
 
 
-def dotted(key: str, where: str) -> UserError | None:
-    """`train.steps: 5` at one level is one key with a dot in it, which nothing reads."""
-    parent, _, leaf = key.rpartition(".")
-    return None if key not in settings() else UserError(f"{key} must be nested in a file", where=where, hint=f"{parent}: {{{leaf}: ...}}")
+def dotted(key: str, where: str) -> UserError:
+    """`train.steps: 5` in a file is one key with a dot in it, which nothing reads."""
+    if key not in settings() and key not in groups():
+        return unknown_setting(key, where)
+    nested = key.replace(".", ": {") + ": ..." + "}" * key.count(".")
+    return UserError(f"{key} must be nested in a file", where=where, hint=nested)
 
 
 def pairs(loader: yaml.Loader, node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:

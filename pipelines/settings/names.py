@@ -11,7 +11,8 @@ FOREIGN = {                                             # what other trainers ca
     "max_seq_length": "train.sequence_length", "lr_scheduler": "train.schedule.name", "lr_scheduler_type": "train.schedule.name",
     "warmup_steps": "train.schedule.warmup", "warmup_ratio": "train.schedule.warmup", "gradient_checkpointing": "train.recompute",
     "gradient_checkpoint": "train.recompute", "grad_clip": "train.max_grad_norm", "wd": "train.optimizer.weight_decay",
-    "save_steps": "train.checkpoint_every", "eval_steps": "train.eval_every", "dtype": "precision.compute", "packing": "data.layout",
+    "save_steps": "train.checkpoint_every", "eval_steps": "train.eval_every", "dtype": "precision.compute",
+    "quantization": "precision.compute", "packing": "data.layout",
     "max_tokens": "generate.max_new_tokens", "output_dir": "run.dir", "resume_from_checkpoint": "run.resume", "dataset": "data.path",
 }
 
@@ -24,11 +25,11 @@ def nearest_setting(key: str, extra: set[str] = frozenset()) -> str | None:
     leaves = {name.rpartition(".")[2]: name for name in reversed(known)}
     if found := nearest(leaf, neighbours, 0.7 if parent else 0.8):
         return neighbours[found]
-    if leaf in FOREIGN:
-        return FOREIGN[leaf]
+    if found := nearest(leaf, FOREIGN, 0.85):
+        return FOREIGN[found]
     if found := nearest(leaf, leaves, 0.75):
         return leaves[found]
-    return nearest(key, known)
+    return nearest(key, known, 0.75)
 
 
 def unknown_setting(key: str, where: str, extra: set[str] = frozenset()) -> UserError:

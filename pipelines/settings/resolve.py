@@ -16,7 +16,8 @@ from pipelines.settings.schema import Setting, settings
 from pipelines.settings.typed import build
 from pipelines.settings.values import check, convert
 
-NEEDS = (("model", "local", "path"), ("model", "hub", "repo"), ("data", "files", "path"), ("data", "hub", "repo"), ("tokenizer", "file", "path"))
+NEEDS = (("model", "local", "path"), ("model", "hub", "repo"), ("data", "files", "path"), ("data", "hub", "repo"),
+         ("tokenizer", "file", "path"))              # group, its source, the setting that this source needs
 
 
 def resolve(composed: DictConfig, needed_by: Mapping[str, list[str]] | None = None, required: Iterable[str] = ()) -> Config:
@@ -62,7 +63,8 @@ def _container(composed: DictConfig) -> dict:
         key = getattr(error, "full_key", None) or "configuration"
         asked = lines[0].partition("'")[2].partition("'")[0]
         near = nearest_setting(asked) if "not found" in lines[0] else None
-        raise UserError(f"{key} refers to something that is not there: {lines[0]}", where="configuration",
+        what = "something that is not there" if "not found" in lines[0] else "a value that does not fit"
+        raise UserError(f"{key} refers to {what}: {lines[0].rpartition(': ')[2]}", where="configuration",
                         nearest=f"${{{near}}}" if near else None) from error
 
 

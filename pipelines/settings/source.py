@@ -9,6 +9,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import Container, OmegaConf
 
+from pipelines.hashing import flatten
 from pipelines.settings.header import package_of
 
 
@@ -33,7 +34,8 @@ required: set[str] = set()      # keys that the files read since the last `regis
 
 def marked(config: Container, package: str) -> list[str]:
     """Dotted keys of a file whose value is ???."""
-    return [f"{package}.{key}" if package else key for key in OmegaConf.missing_keys(config)] if OmegaConf.is_dict(config) else []
+    values = flatten(OmegaConf.to_container(config, resolve=False), package)
+    return [key for key, value in values.items() if value == "???"]
 
 
 def register() -> None:

@@ -1,0 +1,135 @@
+"""Finds the rows and the model that the settings name, and knows them by their content."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hierarchos.errors import UserError, nearest
+from pipelines.hashing import hash_file, hash_json
+from pipelines.stage import Artefact
+from pipelines.stages.base import BaseStage
+
+if TYPE_CHECKING:
+    from pipelines.config import Config
+    from pipelines.config.data import DataConfig
+    from pipelines.stage import Context
+
+CORPUS = "corpus:shakespeare"
+PACKAGE_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*.json", "special_tokens_map.json", "*.jinja")
+
+
+class Acquire(BaseStage):
+    """Facts: `files` and `validation_files` (paths of rows), `model` (a package folder, or None for a fresh model)."""
+
+    name = "acquire"
+    groups = ("model", "data", "tokenizer")
+
+    def check(self, config: Config) -> None:
+        """Files and folders that are not there are told before anything starts."""
+        if reads_rows(config):
+            data_files(config.data)
+            validation_files(config.data)
+        check_model(config)
+        if config.tokenizer.source == "file":
+            check_path(config.tokenizer.path, "tokenizer.path")
+
+    def key(self, context: Context) -> dict:
+        """Content of the files, and what is asked of the Hub."""
+        config = context.config
+        folder = model_folder(config, download=False)
+        rows = [*data_files(config.data), *validation_files(config.data)] if reads_rows(config) else []
+        return {"rows": [hash_file(path) for path in rows], "hub_rows": hub_reference(config.data),
+                "model": package_hashes(folder) if folder else {"repo": config.model.repo, "revision": config.model.revision},
+                "tokenizer": hash_file(tokenizer_file(config.tokenizer.path)) if config.tokenizer.source == "file" else None}
+
+    def preview(self, context: Context) -> Artefact | None:
+        """Local files are known without running."""
+        if context.config.model.source == "hub":
+            return None
+        return Artefact(Path(), hash_json(self.key(context)), {})
+
+    def run(self, context: Context) -> dict:
+        """Downloads what is remote; facts say where everything is."""
+        config = context.config
+        folder = model_folder(config, download=True)
+        facts = {"files": [], "validation_files": [], "model": str(folder) if folder else None}
+        if config.model.source == "hub":
+            facts["commit"] = folder.name                     # the Hub client names a snapshot folder after its commit
+        if reads_rows(config):
+            facts["files"] = [str(path) for path in data_files(config.data)]
+            facts["validation_files"] = [str(path) for path in validation_files(config.data)]
+        key = self.key(context) | ({"model": package_hashes(folder)} if folder else {})
+        return facts | {"row_files": len(facts["files"]), "data_hash": hash_json([key["rows"], key["hub_rows"]]), "digest": hash_json(key)}
+
+
+def reads_rows(config: Config) -> bool:
+    """Whether a later stage reads rows."""
+    return "tokenize" in config.pipeline.stages
+
+
+def data_files(data: DataConfig) -> list[Path]:
+    """Files of training rows; none for a data set of the Hub. UserError with near names where there are none."""
+    from hierarchos.data.files import find_files
+
+    if data.source == "hub":
+        return []
+    return find_files(CORPUS if data.source == "corpus" else data.path)
+
+
+def validation_files(data: DataConfig) -> list[Path]:
+    """Files of validation rows, where they are given."""
+    from hierarchos.data.files import find_files
+
+    return find_files(data.validation_path) if data.validation_path else []
+
+
+def hub_reference(data: DataConfig) -> dict | None:
+    """What names a data set of the Hub."""
+    return {"repo": data.repo, "subset": data.subset, "split": data.split, "revision": data.revision} if data.source == "hub" else None
+
+
+def check_model(config: Config) -> None:
+    """A package folder must be there; a fresh model must have an architecture that is."""
+    if config.model.source == "local":
+        check_path(config.model.path, "model.path")
+        from hierarchos.models.registry import read_model
+
+        read_model(config.model.path)
+    elif config.model.source == "fresh" and config.model.config:
+        from hierarchos.models.registry import resolve
+
+        resolve({"vocab_size": config.tokenizer.vocab_size, **config.model.config}, "model.config")
+    elif config.model.source == "fresh":
+        raise UserError("a fresh model needs model.config", where="model.config", command="model=llama_tiny")
+
+
+def check_path(path: str, where: str) -> None:
+    """A path that must exist, with the nearest name in its folder."""
+    found = Path(path)
+    if not found.exists():
+        beside = [other.name for other in found.parent.iterdir()] if found.parent.is_dir() else []
+        near = nearest(found.name, beside, 0.5)
+        hint = () if found.parent.is_dir() else f"there is no folder {found.parent} either"
+        raise UserError(f"{path} is not there", where=where, nearest=str(found.parent / near) if near else None, hint=hint)
+
+
+def model_folder(config: Config, download: bool) -> Path | None:
+    """The package's folder: given, fetched from the Hub when that is allowed, or None."""
+    if config.model.source == "local":
+        return Path(config.model.path)
+    if config.model.source == "hub" and download:
+        from hierarchos.hub.download import download as fetch
+
+        return fetch(config.model.repo, config.model.revision)
+    return None
+
+
+def package_hashes(folder: Path) -> dict[str, str]:
+    """Content of a package by file name."""
+    files = {path for pattern in PACKAGE_FILES for path in folder.glob(pattern)}
+    return {path.name: hash_file(path) for path in sorted(files)}
+
+
+def tokenizer_file(path: str) -> Path:
+    """tokenizer.json of a file or folder."""
+    return Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)

@@ -1,0 +1,46 @@
+"""Loss and perplexity of the package on the validation rows (on all rows where none were held out)."""
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from pipelines.config.train import OptimizerConfig
+from pipelines.stages.base import BaseStage
+from pipelines.stages.packages import batches, package_of
+from pipelines.stages.tokenize import TRAIN, VALIDATION
+
+if TYPE_CHECKING:
+    from pipelines.stage import Context
+
+
+class Evaluate(BaseStage):
+    """Facts: loss (nats a token), perplexity, tokens."""
+
+    name = "evaluate"
+    groups = ("evaluate",)
+    inputs = ("acquire", "tokenize", "export?")
+    modules = ("hierarchos",)
+    uses_device = True
+
+    def run(self, context: Context) -> dict:
+        """Reads the package back from disk: what is measured is what was written."""
+        from hierarchos.training.state import TrainingState
+        from hierarchos.training.step import TrainStep, trained_tokens
+
+        config = context.config
+        loaded = package_of(context)
+        size = config.evaluate.batch_size
+        stream = batches(context, VALIDATION, size, False) or batches(context, TRAIN, size, False)
+        count = min(len(stream), config.evaluate.max_batches or len(stream))
+        forward_only = replace(config.train, optimizer=OptimizerConfig(name="sgd"))       # keeps no moments
+        state = TrainingState(loaded.model, context.device, forward_only.optimizer)
+        state.load(loaded.values())
+        step, bar, loss, tokens = TrainStep(state, forward_only), context.progress.start("evaluate", count), 0.0, 0.0
+        for index, batch in enumerate(islice(stream.epoch(), count)):
+            weight = trained_tokens(batch)
+            loss, tokens = loss + step.evaluate([batch]) * weight, tokens + weight
+            bar.update(index + 1, loss=loss / tokens)
+        bar.finish()
+        return {"loss": loss / tokens, "perplexity": math.exp(min(loss / tokens, 700.0)), "tokens": round(tokens)}

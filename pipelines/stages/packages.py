@@ -1,0 +1,80 @@
+"""What several stages need: the model with its values, and batches of a token file."""
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.stages.tokenize import TOKENIZER
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from hierarchos.data.batches import BatchStream
+    from hierarchos.data.tokenizer import TextTokenizer
+    from hierarchos.models.family import Model
+    from hierarchos.models.load import Loaded
+    from pipelines.config import Config
+    from pipelines.stage import Context
+
+
+def loaded_package(folder: str | Path, changes: dict) -> Loaded:
+    """A package, with fields of its config.json changed by `model.config`."""
+    from hierarchos.models.load import load_model
+    from hierarchos.models.registry import resolve
+
+    loaded = load_model(folder)
+    return replace(loaded, model=resolve({**loaded.model.raw, **changes}, "model.config")) if changes else loaded
+
+
+def package_of(context: Context) -> Loaded:
+    """The package that this run exported, or the one that it was given."""
+    exported = context.latest("export")
+    if exported is not None:
+        return loaded_package(exported.folder, {})
+    return loaded_package(context.artefacts["acquire"].facts["model"], context.config.model.config)
+
+
+def start_model(context: Context, tokenizer: TextTokenizer) -> tuple[Model, dict[str, np.ndarray]]:
+    """The model that training starts from, and its values: fresh ones from run.seed, or the package's."""
+    from hierarchos.data.tokenizer import check_vocabulary
+
+    config, folder = context.config, context.artefacts["acquire"].facts["model"]
+    if folder is None:
+        model = fresh_model(config, tokenizer)
+        return model, model.initial_values(config.run.seed)
+    loaded = loaded_package(folder, config.model.config)
+    for note in loaded.notes:
+        context.progress.line(f"model: {note}")
+    check_vocabulary(tokenizer, loaded.model.config.vocab_size)
+    return loaded.model, loaded.values()
+
+
+def fresh_model(config: Config, tokenizer: TextTokenizer) -> Model:
+    """The architecture of model.config, with the tokenizer's vocabulary and special tokens."""
+    from hierarchos.models.registry import resolve
+
+    special = {"bos_token_id": tokenizer.bos_id, "eos_token_id": tokenizer.eos_id, "pad_token_id": tokenizer.pad_id}
+    return resolve({"vocab_size": tokenizer.size, **special, **config.model.config}, "model.config")
+
+
+def tokenizer_of(context: Context) -> TextTokenizer:
+    """The tokenizer that made the tokens."""
+    from hierarchos.data.tokenizer import load_tokenizer
+
+    return load_tokenizer(context.artefacts["tokenize"].folder / TOKENIZER)
+
+
+def batches(context: Context, name: str, batch_size: int, shuffle: bool) -> BatchStream | None:
+    """The batches of a token file, or None where there is no such file."""
+    from hierarchos.data.batches import BatchStream
+    from hierarchos.data.options import BatchOptions
+    from hierarchos.data.token_file import TokenFile
+
+    path = context.artefacts["tokenize"].folder / name
+    if not path.exists():
+        return None
+    data, train = context.config.data, context.config.train
+    options = BatchOptions(batch_size=batch_size, sequence_length=train.sequence_length, layout=data.layout, pad_to=data.pad_to,
+                           pad_multiple=data.pad_multiple, shuffle=shuffle, seed=context.config.run.seed)
+    return BatchStream(TokenFile.load(path), options)

@@ -1,0 +1,54 @@
+"""Stages that take no time: what runner, cache, resume and sweeps promise is tested with these."""
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from pipelines.stages.base import BaseStage
+
+
+class Words(BaseStage):
+    """Writes the seed into a file that the cache keeps."""
+
+    name = "words"
+    groups = ("tokenizer",)
+    cached = True
+
+    def run(self, context):
+        (context.folder / "words.txt").write_text(str(context.config.tokenizer.vocab_size), encoding="utf-8")
+        return {"words": context.config.tokenizer.vocab_size}
+
+
+class Learn(BaseStage):
+    """Reads the words. Fails for learning rate 13; kills its process the first time for 14; interrupts for 15."""
+
+    name = "learn"
+    groups = ("train",)
+    inputs = ("words",)
+
+    def run(self, context):
+        rate, told = context.config.train.learning_rate, context.folder / "told"
+        if rate == 13:
+            raise ArithmeticError("the loss is not a number at step 7")
+        if rate == 14 and not told.exists():
+            told.write_text("", encoding="utf-8")
+            os.kill(os.getpid(), signal.SIGKILL)
+        if rate == 15 and not told.exists():
+            told.write_text("", encoding="utf-8")
+            raise KeyboardInterrupt
+        words = (context.artefacts["words"].folder / "words.txt").read_text(encoding="utf-8")
+        with Path(context.config.run.outputs, "learned.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{rate}\n")
+        return {"loss": rate * 2, "words": int(words), "resumed": context.resuming}
+
+
+class Lost(BaseStage):
+    """The device goes away."""
+
+    name = "lost"
+
+    def run(self, context):
+        from hierarchos.vulkan.errors import DeviceLost
+
+        raise DeviceLost("train step 3")
