@@ -102,19 +102,21 @@ def sync_folder(folder: Path) -> None:
 
 
 def _replace(aside: Path, folder: Path) -> None:
-    """Renames the new folder into place; the old one is put aside first and comes back when that fails."""
+    """Renames the new folder into place; the old one is put aside first and comes back when anything fails."""
     old = None
     if folder.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.replaced-", dir=folder.parent)) / folder.name
         folder.rename(old)
     try:
         aside.rename(folder)
+        sync_folder(folder.parent)
     except OSError:
+        if folder.exists():
+            folder.rename(aside)
         if old:
             old.rename(folder)
             old.parent.rmdir()
         raise
-    sync_folder(folder.parent)
     if old:
         shutil.rmtree(old.parent, ignore_errors=True)
 
