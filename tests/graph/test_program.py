@@ -82,3 +82,28 @@ def test_host_work_of_a_replay_is_below_a_millisecond(device):
         times.append(time.perf_counter() - start)
     assert sorted(times)[5] < 1e-3
     program.close()
+
+
+def test_inputs_are_copied_to_device_memory_where_the_host_is_far(device, monkeypatch):
+    for module in ("plan", "program"):
+        monkeypatch.setattr(f"hierarchos.graph.{module}.copies_inputs", lambda profile: True)
+    with tracing(Graph()) as graph:
+        graph.outputs["y"] = F.concat([F.input("a", (3,)), F.input("b", (70,))], 0)
+    program = compile_program(graph, device)
+    assert program.plan.peak_bytes == program.allocated_bytes and program.staged.nbytes == 768
+    feeds = {"a": np.arange(3.0), "b": np.arange(70.0)}
+    np.testing.assert_array_equal(program.run(feeds)["y"], np.concatenate([feeds["a"], feeds["b"]]))
+    program.close()
+
+
+def test_a_submitted_run_is_read_later(device):
+    with tracing(Graph()) as graph:
+        graph.outputs["y"] = F.transpose(F.input("x", X.shape))
+    program = compile_program(graph, device, profile=True)
+    pending = program.submit({"x": X})
+    np.testing.assert_array_equal(pending.result()["y"], X.transpose(0, 2, 1))
+    assert all(seconds >= 0 for _, seconds in program.timings())
+    program.submit({"x": X})
+    with pytest.raises(AssertionError, match="overwritten by a later replay"):
+        pending.result()
+    program.close()

@@ -11,7 +11,7 @@ from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import NUMPY_NAME, Spec
 from hierarchos.kernels.launch import Profile
 from hierarchos.models.registry import resolve
-from hierarchos.training.graphs import DECAY_GROUPS, FIRST, GRADIENTS, PARAMETERS, SECOND, Update, step_graph
+from hierarchos.training.graphs import DECAY_GROUPS, FIRST, GRADIENTS, PARAMETERS, SECOND, Update, gradient_graph, step_graph
 
 CONFIGS = {
     "llama": {"model_type": "llama", "vocab_size": 40, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
@@ -108,3 +108,24 @@ def test_a_step_on_the_device_equals_float64_and_repeats_its_bits(device, family
     for name, array in truth.items():
         assert np.abs(first[name] - array).max() <= 2e-6 * max(1.0, np.abs(array).max()), name
         assert first[name].tobytes() == second[name].tobytes() == recomputed[name].tobytes(), name
+
+
+@families
+def test_gradients_accumulate_in_place_on_the_device(device, family):
+    store = StateStore(device)
+    lay_out(family, store)
+    feeds, parameters = values(family)
+    del feeds["scalars"]
+    for name, array in parameters.items():
+        store.write(name, array)
+    write, add = (compile_program(gradient_graph(resolve(CONFIGS[family]), ROWS, LENGTH, False, False, accumulate), device, store)
+                  for accumulate in (False, True))
+    assert "Assign" not in [type(op).__name__ for op in add.plan.placement.ops.values()]
+    write.run(feeds)
+    once = store.read(GRADIENTS)
+    add.run(feeds)
+    np.testing.assert_allclose(store.read(GRADIENTS), 2 * once, rtol=1e-5, atol=1e-6 * np.abs(once).max())
+    for program in (write, add):
+        program.close()
+    for arena in list(store.allocations):
+        store.free(arena)
