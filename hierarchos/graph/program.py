@@ -52,16 +52,27 @@ class Program:
 
     def __init__(self, plan: Plan, device, store: StateStore | None, profile: bool, label: str):
         self.plan, self.device, self.store, self.last_value = plan, device, store, 0
-        graph, profiled = plan.graph, profile_of(device)
-        self.inputs = Block(device, sources(graph, Input), f"{label} inputs", host_visible=True)
-        self.staged = Block(device, sources(graph, Input), f"{label} inputs on the device", False) if copies_inputs(profiled) else None
-        self.outputs = Block(device, {n: t.spec for n, t in graph.outputs.items() if t.spec.size}, f"{label} outputs", host_visible=True)
-        self.constants = Block(device, sources(graph, Constant), f"{label} constants", host_visible=False)
-        self.arena = [device.allocate(nbytes, f"{label} activations") for nbytes in plan.arena.blocks]
-        self._upload_constants()
-        self.recording = device.record(self.commands(), profile=profile, label=label)
-        self._input_views = {name: self.inputs.view(name) for name in self.inputs.specs}
-        self._output_views = {name: self.outputs.view(name) for name in self.outputs.specs}
+        self.recording, self.arena, self.blocks = None, [], {}
+        try:
+            self._allocate(label)
+            self._upload_constants()
+            self.recording = device.record(self.commands(), profile=profile, label=label)
+        except BaseException:
+            self.close()                            # what was allocated before the failure
+            raise
+        self._input_views = {name: self.blocks["inputs"].view(name) for name in self.blocks["inputs"].specs}
+        self._output_views = {name: self.blocks["outputs"].view(name) for name in self.blocks["outputs"].specs}
+
+    def _allocate(self, label: str) -> None:
+        graph, device = self.plan.graph, self.device
+        inputs, outputs = sources(graph, Input), {name: t.spec for name, t in graph.outputs.items() if t.spec.size}
+        self.blocks["inputs"] = Block(device, inputs, f"{label} inputs", host_visible=True)
+        if copies_inputs(profile_of(device)):
+            self.blocks["staged"] = Block(device, inputs, f"{label} inputs on the device", host_visible=False)
+        self.blocks["outputs"] = Block(device, outputs, f"{label} outputs", host_visible=True)
+        self.blocks["constants"] = Block(device, sources(graph, Constant), f"{label} constants", host_visible=False)
+        for nbytes in self.plan.arena.blocks:
+            self.arena.append(device.allocate(nbytes, f"{label} activations"))
 
     def run(self, feeds: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
         """Writes the inputs, replays once, waits, and returns copies of the outputs."""
@@ -82,32 +93,36 @@ class Program:
         return self.recording.timings()
 
     @property
+    def allocations(self) -> list:
+        """Its own allocations; the store's are not among them."""
+        return [block.memory for block in self.blocks.values() if block.memory] + self.arena
+
+    @property
     def allocated_bytes(self) -> int:
-        """Bytes of all its allocations, the store's included: equals `plan.peak_bytes`."""
-        blocks = [b.memory.nbytes for b in (self.inputs, self.staged, self.outputs, self.constants) if b and b.memory]
-        states = sum(a.nbytes for a in self.store.allocations.values()) if self.store else 0
-        return sum(blocks) + sum(a.nbytes for a in self.arena) + states
+        """Bytes of all allocations, the store's included: equals `plan.peak_bytes`."""
+        states = self.store.allocations.values() if self.store else ()
+        return sum(memory.nbytes for memory in [*self.allocations, *states])
 
     def close(self) -> None:
-        """Frees commands and memory; the store stays."""
-        self.recording.close()
+        """Frees commands and memory; the store stays. May be called twice."""
+        if self.recording:
+            self.recording.close()
         self._input_views = self._output_views = {}
-        for memory in [*self.arena, *(b.memory for b in (self.inputs, self.staged, self.outputs, self.constants) if b and b.memory)]:
+        for memory in self.allocations:
             memory.free()
-        self.arena = []
+        self.recording, self.arena, self.blocks = None, [], {}
 
     def commands(self) -> list[Command]:
         """Everything that one replay does, in order."""
-        placement = self.plan.placement
-        commands: list[Command] = [Copy(self.inputs.span, self.staged.span, "inputs")] if self.staged and self.staged.nbytes else []
+        placement, staged, outputs = self.plan.placement, self.blocks.get("staged"), self.blocks["outputs"]
+        commands: list[Command] = [Copy(self.blocks["inputs"].span, staged.span, "inputs")] if staged and staged.nbytes else []
         for node, lowering in placement.lowerings.items():
-            inputs, outputs = ([(self.address(t), placement.places[t].operand) for t in ts] for ts in (node.inputs, node.outputs))
+            bound = [[(self.address(t), placement.places[t].operand) for t in tensors] for tensors in (node.inputs, node.outputs)]
             scratch = placement.workspaces.get(node)
-            commands += bind(lowering, inputs, outputs, self._storage_address(scratch) if scratch else 0, type(node.op).__name__)
-        for name in self.outputs.specs:
-            tensor = self.plan.graph.outputs[name]
-            source, target = self.address(tensor), self.outputs.address(name)
-            commands.append(Copy(Span(source, tensor.spec.nbytes), Span(target, tensor.spec.nbytes), f"output {name}"))
+            commands += bind(lowering, *bound, self._storage_address(scratch) if scratch else 0, type(node.op).__name__)
+        for name, spec in outputs.specs.items():
+            source = Span(self.address(self.plan.graph.outputs[name]), spec.nbytes)
+            commands.append(Copy(source, Span(outputs.address(name), spec.nbytes), f"output {name}"))
         return commands
 
     def address(self, tensor: Tensor) -> int:
@@ -119,8 +134,8 @@ class Program:
         if storage.kind == "state":
             return self.store.address(storage.name)
         if storage.kind in ("input", "constant"):
-            block = self.constants if storage.kind == "constant" else self.staged or self.inputs
-            return block.address(storage.name)
+            block = "constants" if storage.kind == "constant" else "staged" if "staged" in self.blocks else "inputs"
+            return self.blocks[block].address(storage.name)
         block, offset = self.plan.places[storage]
         return self.arena[block].address + offset
 
@@ -128,7 +143,7 @@ class Program:
         import numpy as np
         for node in self.plan.graph.nodes:
             if isinstance(node.op, Constant) and node.op.data:
-                self.device.upload(self.constants.address(node.op.digest), np.frombuffer(node.op.data, np.uint8))
+                self.device.upload(self.blocks["constants"].address(node.op.digest), np.frombuffer(node.op.data, np.uint8))
 
     def _write_inputs(self, feeds: Mapping[str, np.ndarray]) -> None:
         import numpy as np

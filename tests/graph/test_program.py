@@ -90,7 +90,7 @@ def test_inputs_are_copied_to_device_memory_where_the_host_is_far(device, monkey
     with tracing(Graph()) as graph:
         graph.outputs["y"] = F.concat([F.input("a", (3,)), F.input("b", (70,))], 0)
     program = compile_program(graph, device)
-    assert program.plan.peak_bytes == program.allocated_bytes and program.staged.nbytes == 768
+    assert program.plan.peak_bytes == program.allocated_bytes and program.blocks["staged"].nbytes == 768
     feeds = {"a": np.arange(3.0), "b": np.arange(70.0)}
     np.testing.assert_array_equal(program.run(feeds)["y"], np.concatenate([feeds["a"], feeds["b"]]))
     program.close()
@@ -107,3 +107,15 @@ def test_a_submitted_run_is_read_later(device):
     with pytest.raises(AssertionError, match="overwritten by a later replay"):
         pending.result()
     program.close()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_failed_allocation_leaves_nothing_behind(device, n):
+    from hierarchos.vulkan import FailAllocation, OutOfMemory
+    with tracing(Graph()) as graph:
+        graph.outputs["y"] = F.exp(F.concat([F.input("x", (3,)), F.constant(np.ones(3))], 0))
+    before = device.memory.used
+    device.inject(FailAllocation(n))
+    with pytest.raises(OutOfMemory):
+        compile_program(graph, device)
+    assert device.memory.used == before
