@@ -1,4 +1,6 @@
 """Whole training steps of a small Llama and GPT-2: passes keep its numbers, the device agrees, runs repeat bit for bit."""
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -6,6 +8,7 @@ from hierarchos.graph.evaluate import evaluate
 from hierarchos.graph.layout import StoreLayout
 from hierarchos.graph.passes import optimise
 from hierarchos.graph.plan import plan_program
+from hierarchos.graph.profile import profile_of
 from hierarchos.graph.program import compile_program
 from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import NUMPY_NAME, Spec
@@ -129,3 +132,14 @@ def test_gradients_accumulate_in_place_on_the_device(device, family):
         program.close()
     for arena in list(store.allocations):
         store.free(arena)
+
+
+@families
+def test_the_kernels_for_gpus_give_the_same_step(device, family, monkeypatch):
+    def as_gpu(opened):
+        return replace(profile_of(opened), device_class="gpu", compute_units=16)
+    monkeypatch.setattr("hierarchos.graph.program.profile_of", as_gpu)
+    layout = StoreLayout()
+    truth, result = in_numpy(family, step(family, lay_out(family, layout)), layout), on_device(family, device, False)
+    for name, array in truth.items():
+        assert np.abs(result[name] - array).max() <= 2e-6 * max(1.0, np.abs(array).max()), name
