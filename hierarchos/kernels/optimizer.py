@@ -79,7 +79,7 @@ def _step(rule, n, states, gradients, groups, scalars, scale, label, operations,
     blocks = n // BLOCK
     each = max(4, -(-blocks // min(profile.max_groups, 64 * profile.compute_units)))
     grid = (max(1, -(-blocks // each)), 1, 1)
-    arguments = (*states, gradients, groups, scalars, scale, U32(blocks), U32(each))
+    arguments = (*states, gradients, groups, scalars, scale, U32(blocks), U32(each), U32(0))
     return Launch("optimizer_step", grid, arguments, (local, rule), label, operations, nbytes)
 
 
