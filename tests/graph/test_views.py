@@ -1,6 +1,10 @@
 """Views, copies and rows: NumPy semantics through `evaluate`."""
+from math import prod
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hierarchos.graph import functions as F
 from hierarchos.graph.evaluate import evaluate
@@ -67,3 +71,18 @@ def test_wrong_shapes_say_what_was_given(build, words):
     with pytest.raises(ShapeError) as error:
         run(build, x=X)
     assert words in str(error.value)
+
+
+@given(st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=4), st.randoms(use_true_random=False), st.booleans())
+def test_a_reshaped_view_reads_the_same_elements(shape, random, broadcast):
+    axes, factors = list(range(len(shape))), [f for n in shape for f in ([2, 2] if n == 4 else [n])]
+    random.shuffle(axes)
+    random.shuffle(factors)
+    cut = random.randint(0, len(factors))
+    target = tuple(p for p in (prod(factors[:cut]), *factors[cut:]))
+    source = np.arange(prod(shape)).reshape(shape)
+    view = (np.broadcast_to(source[:1], shape) if broadcast else source).transpose(axes)
+    strides = reshaped_strides(view.shape, tuple(s // view.itemsize for s in view.strides), target)
+    if strides is not None:
+        read = np.lib.stride_tricks.as_strided(view, target, [s * view.itemsize for s in strides])
+        np.testing.assert_array_equal(read, view.reshape(target))
