@@ -8,14 +8,21 @@ from hierarchos.kernels.attention_arguments import constants, delta, optional, p
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
 from hierarchos.kernels.launch import In, Launch, Lowering, Operand, Out, Profile, Work
 
-CHANNEL_BUDGET = 128                                # channels times rows of a lane: bounds code size and compile time
+CHANNEL_BUDGET = 128                                # channels times rows of a lane: they live in registers
 MOST_ROWS = 4
+MOST_CHUNK = 16
 
 
 def owned(shape: AttentionShape, count: int, lanes: int) -> int:
     """How many of `count` rows or keys each lane owns."""
     fitting = CHANNEL_BUDGET // max(shape.width, shape.value_width)
     return max(1, min(MOST_ROWS, fitting, -(-count // lanes)))
+
+
+def chunk(shape: AttentionShape, lanes: int) -> int:
+    """Channels in the text of one loop, a multiple of the lanes; see include/attention_lanes.glsl."""
+    width = max(shape.width, shape.value_width)
+    return -(-width // (-(-width // MOST_CHUNK) * lanes)) * lanes
 
 
 def grid(shape: AttentionShape, count: int, block: int) -> tuple[int, int, int]:
@@ -29,7 +36,7 @@ def lanes_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Opera
     arguments = (In(0), In(1), In(2), Out(0), Out(1), *optional(rule, 3, "segments_q", "segments_k", "seed", "query_offset"),
                  *sizes(rule, shape, inputs))
     operations = 2.0 * pairs(rule, shape) * (shape.width + shape.value_width)
-    return Lowering((Launch("attention_lanes", grid(shape, rows, lanes * own), arguments, (*constants(rule, shape, lanes), own),
+    return Lowering((Launch("attention_lanes", grid(shape, rows, lanes * own), arguments, (*constants(rule, shape, lanes), own, chunk(shape, lanes)),
                             "attention", operations),))
 
 
@@ -41,7 +48,7 @@ def lanes_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Oper
     own_rows, own_keys = owned(shape, rows, lanes), owned(shape, shape.keys, lanes)
     work = 2.0 * pairs(rule, shape)
     dq = Launch("attention_lanes_rows", grid(shape, rows, lanes * own_rows), (*operands, Out(0), *segments, *numbers),
-                (*constants(rule, shape, lanes), own_rows), "attention dq", work * (2 * shape.width + shape.value_width))
+                (*constants(rule, shape, lanes), own_rows, chunk(shape, lanes)), "attention dq", work * (2 * shape.width + shape.value_width))
     dkv = Launch("attention_lanes_keys", grid(shape, shape.keys, lanes * own_keys), (*operands, Out(1), Out(2), *segments, *numbers),
-                 (*constants(rule, shape, lanes), own_keys), "attention dk dv", 2 * work * (shape.width + shape.value_width))
+                 (*constants(rule, shape, lanes), own_keys, chunk(shape, lanes)), "attention dk dv", 2 * work * (shape.width + shape.value_width))
     return Lowering((delta(rule, shape, 64), dq, dkv), stats_bytes(shape))
