@@ -6,7 +6,7 @@
 // A CPU driver pays for a load by lane, whatever the address and the width: so every lane loads different data, always
 // 64 bits (two floats that lie side by side), and rows of A reach the other lanes through subgroupBroadcast. Accumulators:
 // ROWS x VECTORS vectors of 8 columns. Lane l holds, in vector 2j+h, column (or row) 16j + 2l + h of its tile.
-// Each output is a sum over blocks of 256 k of chains of FMAs (halves the error at K = 512), so its bits do not depend on
+// Each output is a sum over blocks of 64 k of chains of FMAs (a third of the error of one chain at K = 512), so its bits do not depend on
 // the tile or on where the tile lies. PAIRS: how many times two k are taken in one turn of the loop.
 //
 // Limits: K >= 2, N >= 2, and M >= 2 with TRANSPOSE_A. ROWS is a multiple of 16 (8 allowed without TRANSPOSE_A).
@@ -36,7 +36,7 @@ layout(constant_id = 7) const uint ACTIVATION = 0;
 
 layout(constant_id = 8) const uint PAIRS = 1;
 
-const uint BLOCK = 256;                                    // even multiple of PAIRS
+const uint BLOCK = 64;                                     // even multiple of PAIRS
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pair { uint64_t bits; };
 

@@ -2,7 +2,7 @@
 //
 //   C [M,N] = activation(scale * op(A) op(B) + bias + residual); op(A)[i,k] at i a_row + k a_column, op(B)[k,j] at k b_row + j b_column
 //
-// A sum over blocks of 256 k of chains of FMAs, as in gemm_cpu. Strides are in elements. NumPy twin: hierarchos.kernels.gemm.matmul_reference.
+// A sum over blocks of 64 k of chains of FMAs, as in gemm_cpu. Strides are in elements. NumPy twin: hierarchos.kernels.gemm.matmul_reference.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -28,9 +28,9 @@ void main() {
     uint at_a = outer * a_outer + inner * a_inner + i * a_row;
     uint at_b = outer * b_outer + inner * b_inner + j * b_column;
     float total = 0.0;
-    for (uint block = 0; block < k; block += 256) {
+    for (uint block = 0; block < k; block += 64) {
         float sum = 0.0;
-        for (uint step = block; step < min(k, block + 256); step++) sum = fma(a.at[at_a + step * a_column], b.at[at_b + step * b_row], sum);
+        for (uint step = block; step < min(k, block + 64); step++) sum = fma(a.at[at_a + step * a_column], b.at[at_b + step * b_row], sum);
         total += sum;
     }
     float v = total * scale;

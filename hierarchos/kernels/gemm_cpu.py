@@ -6,21 +6,19 @@ from hierarchos.kernels.gemm_layout import Product
 from hierarchos.kernels.launch import Launch, Profile
 
 LANES = 8
-LARGE = 1e8                                         # operations from which 0.4 s more to compile the kernel may buy 3-5 % speed
+LARGE = 2.5e8                                       # operations from which 0.4 s more to compile the kernel may buy 3-5 % speed
 
 
 def choose_tile(m: int, n: int, batch: int, transpose_a: bool, profile: Profile) -> tuple[int, int]:
     """(rows, vectors of 8 columns) of a tile.
 
-    Large tiles load less for each product, and small ones give every core something to do. Few different ones: a CPU driver
+    Large tiles load less for each product, and small ones give every core something to do. Three of them, because a CPU driver
     takes 0.2 to 0.7 s to compile one for the first time."""
-    vectors = 8 if n > 32 else 4
-    columns = -(-n // (8 * vectors))
     if m <= 8 and not transpose_a:
-        return 8, vectors
-    if m <= 16 or batch * columns * -(-m // 32) < profile.compute_units:
-        return 16, vectors
-    return 32, vectors
+        return 8, 8
+    if m <= 16 or n <= 32 or batch * -(-n // 64) * -(-m // 32) < profile.compute_units:
+        return 16, 4
+    return 32, 8
 
 
 def lower(product: Product, profile: Profile) -> list[Launch]:
