@@ -89,10 +89,7 @@ def run(job: Job, sweep: str | None = None) -> RunDirectory:
     with directory.at_work():
         job.progress.line(f"run: {directory.path}")
         context = Context(job.config, directory, job.progress, resuming=job.earlier is not None)
-        try:
-            Runner(context, job.cache, before).run(job.stages)
-        finally:
-            context.close()
+        Runner(context, job.cache, before).run(job.stages)
         closing(job.progress, directory)
     return directory
 

@@ -106,7 +106,10 @@ class Runner:
 
     def call(self, stage: Stage, folder: Path) -> dict:
         self.context.folder = folder
-        return dict(stage.run(self.context) or {})
+        try:
+            return dict(stage.run(self.context) or {})
+        finally:
+            self.context.close()              # the next stage has the whole memory of the device
 
     @contextmanager
     def failures(self, stage: Stage, log_path: Path) -> Iterator[None]:

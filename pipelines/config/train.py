@@ -89,6 +89,9 @@ class TrainConfig:
     eval_every: int = setting(100, at_least=0)
     """Steps between validations; 0: only at the end."""
 
+    eval_batches: int | None = setting(None, at_least=1)
+    """Batches of a validation; null: all of the validation rows."""
+
     checkpoint_every: int = setting(100, at_least=0)
     """Steps between checkpoints; 0: only at the end."""
 

@@ -7,10 +7,11 @@ from hierarchos.errors import UserError
 from pipelines.files import write_text
 from pipelines.stages.base import BaseStage
 from pipelines.stages.packages import package_of
-from pipelines.stages.tokenize import TRAIN, VALIDATION
+from pipelines.stages.tokenize import TRAIN, VALIDATION, encode_options
 
 if TYPE_CHECKING:
     from hierarchos.data.tokenizer import TextTokenizer
+    from hierarchos.generation.generator import Generator
     from pipelines.config import Config
     from pipelines.stage import Context
 
@@ -33,18 +34,42 @@ class Generate(BaseStage):
 
     def run(self, context: Context) -> dict:
         """Reads the package back from disk, so that what is shown is what was written."""
-        from hierarchos.data.tokenizer import load_tokenizer
-        from hierarchos.generation import generate
+        from hierarchos.generation.sampling import Sampling
 
-        loaded, settings = package_of(context), context.config.generate
-        tokenizer = load_tokenizer(loaded.package.folder)
-        prompt = settings.prompt if settings.prompt is not None else sample_prompt(context, tokenizer)
-        result = generate(loaded, tokenizer, prompt, context.device, max_new_tokens=settings.max_new_tokens,
-                          temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p, chat=settings.chat,
-                          seed=context.config.run.seed)
+        settings = context.config.generate
+        generator = make_generator(context)
+        prompt = settings.prompt if settings.prompt is not None else sample_prompt(context, generator.tokenizer)
+        sent = chat_text(prompt, generator.tokenizer, context.config) if settings.chat else prompt
+        sampling = Sampling(settings.temperature, settings.top_k, settings.top_p, context.config.run.seed)
+        [result] = generator.generate([sent], settings.max_new_tokens, sampling)
+        generator.close()
         context.progress.line(f"generate: {prompt}{result.text}")
         write_text(context.folder / "text.txt", f"{prompt}{result.text}\n")
-        return {"new_tokens": len(result.ids), "prompt": prompt, "text": result.text}
+        return {"new_tokens": len(result.ids), "stopped": result.stopped, "prompt": prompt, "text": result.text}
+
+
+def make_generator(context: Context) -> Generator:
+    """The package of this run on the device."""
+    from hierarchos.data.tokenizer import load_tokenizer
+    from hierarchos.generation.generator import Generator
+    from hierarchos.generation.stop import stop_ids
+    from hierarchos.graph.store import StateStore
+    from hierarchos.graph.tensor import Spec
+
+    loaded, store = package_of(context), StateStore(context.device)
+    store.allocate("parameters", {spec.name: Spec(spec.shape) for spec in loaded.model.parameters})
+    for name in loaded.match.source:
+        store.write(name, loaded.value(name))
+    folder = loaded.package.folder
+    return Generator(loaded.model, load_tokenizer(folder), store, stop_ids(folder))
+
+
+def chat_text(prompt: str, tokenizer: TextTokenizer, config: Config) -> str:
+    """The prompt as one user message, up to where the assistant begins."""
+    from hierarchos.data.encode_chat import ChatEncoder
+
+    template = ChatEncoder(tokenizer, encode_options(config)).template
+    return template.render([{"role": "user", "content": prompt}], add_generation_prompt=True)
 
 
 def sample_prompt(context: Context, tokenizer: TextTokenizer) -> str:

@@ -2,15 +2,18 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.hashing import hash_json
+from pipelines.profiling import kernel_table, memory_line
 from pipelines.stages.base import BaseStage
 from pipelines.stages.packages import batches, start_model, tokenizer_of
 from pipelines.stages.tokenize import TRAIN, VALIDATION
 
 if TYPE_CHECKING:
+    from hierarchos.graph.program import Program
     from hierarchos.training.loop import StepReport, Trainer, TrainResult
     from pipelines.config import Config
     from pipelines.stage import Context
@@ -43,13 +46,15 @@ class Train(BaseStage):
         model, values = start_model(context, tokenizer)
         train = batches(context, TRAIN, config.train.batch_size, config.train.shuffle)
         held_out = batches(context, VALIDATION, config.train.batch_size, False)
-        validation = list(held_out.epoch()) if held_out is not None else []
+        validation = list(islice(held_out.epoch(), config.train.eval_batches)) if held_out is not None else []
         observer = ProgressObserver(context)
         trainer = Trainer(model, config.train, train, validation, context.device, context.folder, seed=config.run.seed,
                           observer=observer, profile=config.run.profile, fingerprint=hash_json(self.settings(config)))
         if not (context.resuming and trainer.resume()):
             trainer.start(values)
         result = trainer.run()
+        if config.run.profile:
+            kernel_table(context.progress, trainer.step.programs)
         return facts_of(result, context.run.path, model.size)
 
 
@@ -60,6 +65,14 @@ def facts_of(result: TrainResult, run: Path, parameters: int) -> dict:
             "best_step": result.best_step, "best_loss": result.best_loss, "tokens": result.tokens, "tokens_per_second": round(rate, 1),
             "checkpoint": result.chosen.path.resolve().relative_to(run.resolve()).as_posix(),
             "digest": result.chosen.manifest["state_sha256"]}
+
+
+def largest_program(trainer: Trainer) -> Program:
+    """The program of a step, compiled before the first one."""
+    shape = trainer.settings.batch_size, trainer.settings.sequence_length
+    if trainer.settings.accumulation == 1:
+        return trainer.step.step_program(*shape)
+    return trainer.step.gradient_program(*shape, accumulate=False)
 
 
 class ProgressObserver:
@@ -74,6 +87,7 @@ class ProgressObserver:
         done = trainer.counters.step
         continued = f", continued after step {done}" if done else ""
         self.progress.line(f"train: {trainer.model.size:,} parameters, {trainer.steps} steps{continued}")
+        self.progress.line(memory_line(largest_program(trainer)))
         self.bar = self.progress.start("train", trainer.steps, done)
 
     def stepped(self, report: StepReport) -> None:
