@@ -12,12 +12,15 @@ layout(push_constant, scalar) uniform Arguments {
 };
 
 void main() {
+    Ints ids_ = ids;                                    // copies from outside the loops: see rows.glsl
+    Uints table_ = table, target_ = target;
+    const uint width_ = width;
     const uint groups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
     for (uint i = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; i < count; i += groups) {
-        const int id = ids.at[i];
+        const int id = ids_.at[i];
         const bool known = id >= 0 && uint(id) < vocabulary;
-        const uint source = known ? uint(id) * width : 0;
-        for (uint d = gl_LocalInvocationID.x; d < width; d += gl_WorkGroupSize.x)
-            target.at[i * width + d] = known ? table.at[source + d] : 0x7fc00000u;
+        const uint source = known ? uint(id) * width_ : 0;
+        for (uint d = gl_LocalInvocationID.x; d < width_; d += gl_WorkGroupSize.x)
+            target_.at[i * width_ + d] = known ? table_.at[source + d] : 0x7fc00000u;
     }
 }

@@ -16,42 +16,52 @@ layout(push_constant, scalar) uniform Arguments {
     Floats x, weight, bias, y, rstd, mean;
     uint rows, width;
     float eps, offset;
+    uint zero;                                          // 0, see rows.glsl
 };
 
-float at(const uint base, const uint d) {
-    return d < width ? x.at[base + d] : 0.0;
+Floats x_;
+uint width_;
+
+// x - centre, or 0 beyond the row.
+float deviation(const uint base, const uint d, const float centre) {
+    const float v = x_.at[base + min(d, width_ - 1)] - centre;
+    return d < width_ ? v : 0.0;
 }
 
-float deviation(const uint base, const uint d, const float centre) {
-    return d < width ? x.at[base + d] - centre : 0.0;
+vec4 deviations(const uint base, const uint d, const float centre) {
+    return vec4(deviation(base, d, centre), deviation(base, d + LANES, centre), deviation(base, d + 2 * LANES, centre),
+                deviation(base, d + 3 * LANES, centre));
 }
 
 void main() {
-    for (uint row = first_row(); row < rows; row += row_step()) {
-        const uint base = row * width;
+    Floats weight_ = weight, bias_ = bias, y_ = y, rstd_ = rstd, mean_ = mean;
+    const uint rows_ = rows, own = zero;
+    const float eps_ = eps, offset_ = offset;
+    x_ = x;
+    width_ = width;
+    for (uint row = first_row(); row < rows_; row += row_step()) {
+        const uint base = row * width_;
         float centre = 0.0;
         if (LAYER) {
             vec4 sums = vec4(0.0);
-            for (uint d = LANE; d < width; d += 4 * LANES)
-                sums += vec4(at(base, d), at(base, d + LANES), at(base, d + 2 * LANES), at(base, d + 3 * LANES));
-            centre = sum_row(sums) / float(width);
+            for (uint d = LANE; d < width_; d += 4 * LANES) sums += deviations(base, d, 0.0);
+            centre = sum_row(sums) / float(width_);
         }
         vec4 squares = vec4(0.0);
-        for (uint d = LANE; d < width; d += 4 * LANES) {
-            const vec4 v = vec4(deviation(base, d, centre), deviation(base, d + LANES, centre), deviation(base, d + 2 * LANES, centre),
-                                deviation(base, d + 3 * LANES, centre));
+        for (uint d = LANE; d < width_; d += 4 * LANES) {
+            const vec4 v = deviations(base, d, centre);
             squares += v * v;
         }
-        const float scale = rsqrt_(div_(sum_row(squares), float(width)) + eps);
-        for (uint d = LANE; d < width; d += LANES) {
-            float value = (x.at[base + d] - centre) * scale;
-            if (WEIGHT) value *= offset + weight.at[d];
-            if (BIAS) value += bias.at[d];
-            y.at[base + d] = value;
+        const float scale = rsqrt_(div_(sum_row(squares), float(width_)) + eps_);
+        for (uint d = LANE; d < width_; d += LANES) {
+            float value = (x_.at[base + d] - centre) * scale;
+            if (WEIGHT) value *= offset_ + weight_.at[d + own];
+            if (BIAS) value += bias_.at[d + 2 * own];
+            y_.at[base + d + own] = value;
         }
         if (LANE == 0) {
-            rstd.at[row] = scale;
-            if (LAYER) mean.at[row] = centre;
+            rstd_.at[row] = scale;
+            if (LAYER) mean_.at[row + own] = centre;
         }
     }
 }

@@ -15,31 +15,44 @@ layout(push_constant, scalar) uniform Arguments {
     Floats g, x, rstd, mean, weight, dx;
     uint rows, width;
     float offset;
+    uint zero;                                          // 0, see rows.glsl
 };
 
-// (h, h n) of one element; zeros beyond the row.
+Floats g_, x_, weight_;
+uint width_, own;
+float offset_;
+
+// (h, n) of one element; zeros beyond the row.
 vec2 terms(const uint base, const uint d, const float centre, const float scale) {
-    if (d >= width) return vec2(0.0);
-    const float h = WEIGHT ? g.at[base + d] * (offset + weight.at[d]) : g.at[base + d];
-    return vec2(h, h * ((x.at[base + d] - centre) * scale));
+    const uint at = min(d, width_ - 1);
+    const float gradient = g_.at[base + at], n = (x_.at[base + at + own] - centre) * scale;
+    const float h = WEIGHT ? gradient * (offset_ + weight_.at[at + 2 * own]) : gradient;
+    return d < width_ ? vec2(h, n) : vec2(0.0);
 }
 
 void main() {
-    for (uint row = first_row(); row < rows; row += row_step()) {
-        const uint base = row * width;
-        const float centre = LAYER ? mean.at[row] : 0.0, scale = rstd.at[row];
+    Floats dx_ = dx, rstd_ = rstd, mean_ = mean;
+    const uint rows_ = rows;
+    g_ = g;
+    x_ = x;
+    weight_ = weight;
+    width_ = width;
+    own = zero;
+    offset_ = offset;
+    for (uint row = first_row(); row < rows_; row += row_step()) {
+        const uint base = row * width_;
+        const float centre = LAYER ? mean_.at[row] : 0.0, scale = rstd_.at[row + own];
         vec4 plain = vec4(0.0), product = vec4(0.0);
-        for (uint d = LANE; d < width; d += 4 * LANES) {
+        for (uint d = LANE; d < width_; d += 4 * LANES) {
             const vec2 a = terms(base, d, centre, scale), b = terms(base, d + LANES, centre, scale);
             const vec2 c = terms(base, d + 2 * LANES, centre, scale), e = terms(base, d + 3 * LANES, centre, scale);
             plain += vec4(a.x, b.x, c.x, e.x);
-            product += vec4(a.y, b.y, c.y, e.y);
+            product += vec4(a.x * a.y, b.x * b.y, c.x * c.y, e.x * e.y);
         }
-        const float mean_h = LAYER ? sum_row(plain) / float(width) : 0.0, mean_hn = sum_row(product) / float(width);
-        for (uint d = LANE; d < width; d += LANES) {
-            const float n = (x.at[base + d] - centre) * scale;
-            const float h = WEIGHT ? g.at[base + d] * (offset + weight.at[d]) : g.at[base + d];
-            dx.at[base + d] = scale * (h - mean_h - n * mean_hn);
+        const float mean_h = LAYER ? sum_row(plain) / float(width_) : 0.0, mean_hn = sum_row(product) / float(width_);
+        for (uint d = LANE; d < width_; d += LANES) {
+            const vec2 hn = terms(base, d, centre, scale);
+            dx_.at[base + d + 3 * own] = scale * (hn.x - mean_h - hn.y * mean_hn);
         }
     }
 }

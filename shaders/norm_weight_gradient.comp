@@ -15,23 +15,24 @@ const uint BLOCK = 16;
 layout(push_constant, scalar) uniform Arguments {
     Floats g, x, rstd, mean, dweight, dbias;
     uint rows, width, chunk;
+    uint zero;                                          // 0, see rows.glsl
 };
 
 void main() {
-    const uint d = gl_GlobalInvocationID.x, part = gl_WorkGroupID.y;
-    if (d >= width) return;
-    const uint stop = min((part + 1) * chunk, rows);
+    Floats g_ = g, x_ = x, rstd_ = rstd, mean_ = mean, dweight_ = dweight, dbias_ = dbias;
+    const uint d = gl_GlobalInvocationID.x, part = gl_WorkGroupID.y, width_ = width, own = zero;
+    const uint stop = d < width_ ? min((part + 1) * chunk, rows) : 0;
     vec2 total = vec2(0.0);
     for (uint block = part * chunk; block < stop; block += BLOCK) {
         vec2 sums = vec2(0.0);
         const uint end = min(block + BLOCK, stop);
         for (uint row = block; row < end; row++) {
-            const float gradient = g.at[row * width + d];
+            const float gradient = g_.at[row * width_ + d];
             sums.y += gradient;
-            if (WEIGHT) sums.x += gradient * ((x.at[row * width + d] - (LAYER ? mean.at[row] : 0.0)) * rstd.at[row]);
+            if (WEIGHT) sums.x += gradient * ((x_.at[row * width_ + d + own] - (LAYER ? mean_.at[row] : 0.0)) * rstd_.at[row + own]);
         }
         total += sums;
     }
-    if (WEIGHT) dweight.at[part * width + d] = total.x;
-    if (BIAS) dbias.at[part * width + d] = total.y;
+    if (WEIGHT && d < width_) dweight_.at[part * width_ + d] = total.x;
+    if (BIAS && d < width_) dbias_.at[part * width_ + d + own] = total.y;
 }

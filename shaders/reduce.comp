@@ -26,6 +26,9 @@ layout(push_constant, scalar) uniform Arguments {
     uvec4 reduced_strides;
 };
 
+Uints x_;                                              // copies from outside the loops: see rows.glsl
+uvec4 steps;
+
 uint identity() {
     if (!MAXIMUM) return 0;
     return DTYPE == 0 ? 0xff800000u : DTYPE == 1 ? 0x80000000u : 0;
@@ -68,7 +71,7 @@ uint accumulate(const uint base, const uint start, const uint stop, const uint s
         uint part = identity();
         const uint end = min(block + BLOCK * step, stop);
         for (uint r = block; r < end; r += step) {
-            part = combine(part, x.at[base + (REDUCED == 1 ? r * reduced_strides[3] : place(r, REDUCED, reduced_extents, reduced_strides))]);
+            part = combine(part, x_.at[base + (REDUCED == 1 ? r * steps[3] : place(r, REDUCED, reduced_extents, steps))]);
         }
         total = combine(total, part);
     }
@@ -76,6 +79,9 @@ uint accumulate(const uint base, const uint start, const uint stop, const uint s
 }
 
 void main() {
+    Uints target_ = target;
+    x_ = x;
+    steps = reduced_strides;
     const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, groups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
     const uint step = ACROSS ? gl_NumSubgroups : gl_WorkGroupSize.x;
     const uint lane = ACROSS ? gl_SubgroupInvocationID : 0, lanes = ACROSS ? gl_SubgroupSize : 1;
@@ -84,6 +90,6 @@ void main() {
         const uint base = place(item - split * outputs, KEPT, kept_extents, kept_strides);
         uint value = accumulate(base, first + lane, min(first + chunk, count), lanes);
         if (ACROSS) value = combine_lanes(value);
-        if (lane == 0) target.at[item] = value;
+        if (lane == 0) target_.at[item] = value;
     }
 }

@@ -54,7 +54,8 @@ def norm(op, inputs: list[Operand], outputs: list[Operand], profile: Profile) ->
         return Lowering(())
     weight, bias = In(1) if op.weight else None, In(1 + op.weight) if op.bias else None
     layer = op.kind == "layer"
-    arguments = (In(0), weight, bias, Out(0), Out(1), Out(2) if layer else None, U32(rows), U32(width), F32(op.eps), F32(op.weight_offset))
+    arguments = (In(0), weight, bias, Out(0), Out(1), Out(2) if layer else None, U32(rows), U32(width),
+                 F32(op.eps), F32(op.weight_offset), U32(0))
     constants = (local, layer, op.weight, op.bias)
     return Lowering((Launch("norm", groups, arguments, constants, f"{op.kind}_norm", 8.0 * rows * width, 8.0 * rows * width),))
 
@@ -66,7 +67,7 @@ def norm_input_gradient(op, inputs: list[Operand], outputs: list[Operand], profi
         return Lowering(())
     layer = op.kind == "layer"
     arguments = (In(0), In(1), In(2), In(3) if layer else None, In(3 + layer) if op.weight else None, Out(0),
-                 U32(rows), U32(width), F32(op.weight_offset))
+                 U32(rows), U32(width), F32(op.weight_offset), U32(0))
     label, work = f"{op.kind}_norm input gradient", 12.0 * rows * width
     return Lowering((Launch("norm_input_gradient", groups, arguments, (local, layer, op.weight), label, work, work),))
 
@@ -88,7 +89,7 @@ def norm_weight_gradient(op, inputs: list[Operand], outputs: list[Operand], prof
     else:
         targets = [Work(slot * nbytes, nbytes, read=False) if want else None for slot, want in zip(slots, wanted, strict=True)]
     layer = op.kind == "layer"
-    arguments = (In(0), In(1), In(2), In(3) if layer else None, *targets, U32(rows), U32(width), U32(chunk))
+    arguments = (In(0), In(1), In(2), In(3) if layer else None, *targets, U32(rows), U32(width), U32(chunk), U32(0))
     constants = (local, layer, op.weight, op.bias)
     label = f"{op.kind}_norm weight gradient"
     launches = (Launch("norm_weight_gradient", (blocks, parts, 1), arguments, constants, label, 4.0 * rows * width, 8.0 * rows * width),)
