@@ -1,54 +1,48 @@
 #version 460
-// Rotary position embedding: (a, b) -> (a c - b s, b c + a s) with c, s = cos, sin[position][pair], for each pair of channels
-// among the first 2 * half of a head; the channels after them are copied. s changes its sign with INVERSE.
-// Layouts: x [B, T, H, D] by strides; cos, sin [P, half], positions [B * T], target [B, T, H, D] contiguous. A position outside [0, P)
-// is clamped. A workgroup takes `tokens_each` tokens; UNITS_APART: lanes walk one head after the other (CPU drivers, no divisions).
-// NumPy twin: rope_reference.
+// Rotary position embedding: for each pair of channels (a, b) among the first 2 * half, with the table row of the token's position,
+//     (a, b) -> (a cos - b sin, b cos + a sin),  with -sin when inverse; the other channels are copied.
+// Layouts: x [B,T,H,channels] with strides of batch, time and head (last stride 1); cos, sin [table_rows, half]; positions i32 [B,T];
+// y [B,T,H,channels] contiguous. Pair c is (c, c + half), or (2c, 2c + 1) when interleaved. An invocation does one pair (or copies
+// one channel) of `heads_each` heads; grid: token * (channels - half) in x, head blocks in y.
+// Limits: fewer than 2^32 elements in x; positions are clamped to the table. NumPy twin: rope_reference.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool INTERLEAVED = false;
 layout(constant_id = 2) const bool INVERSE = false;
-layout(constant_id = 3) const bool UNITS_APART = false;
 
 layout(push_constant, scalar) uniform Arguments {
-    Floats x, cosines, sines;
+    Floats x, cosine, sine;
     Ints positions;
-    Floats target;
-    uint tokens, tokens_each, length, heads, width, half_width, table;
-    uint batch_stride, time_stride, head_stride, channel_stride;
+    Floats y;
+    uvec3 stride;
+    uint tokens, times, heads, channels, half_, table_rows, heads_each;
 };
 
-void rotate(const uint from, const uint to, const uint angle, const uint u) {
-    if (u >= half_width) {                             // beyond the pairs
-        const uint channel = u + half_width;
-        target.at[to + channel] = x.at[from + channel * channel_stride];
-        return;
-    }
-    const uint first = INTERLEAVED ? 2 * u : u, second = INTERLEAVED ? 2 * u + 1 : u + half_width;
-    const float c = cosines.at[angle + u], s = INVERSE ? -sines.at[angle + u] : sines.at[angle + u];
-    const float a = x.at[from + first * channel_stride], b = x.at[from + second * channel_stride];
-    target.at[to + first] = fma(a, c, -(b * s));
-    target.at[to + second] = fma(b, c, a * s);
-}
-
 void main() {
-    const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x, units = width - half_width;
-    const uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-    const uint end = min(tokens, (workgroup + 1) * tokens_each);
-    for (uint token = workgroup * tokens_each; token < end; token++) {
-        const uint row = token / length;
-        const uint from = row * batch_stride + (token - row * length) * time_stride, to = token * heads * width;
-        const uint angle = uint(clamp(positions.at[token], 0, int(table) - 1)) * half_width;
-        if (UNITS_APART) {
-            for (uint head = 0; head < heads; head++)
-                for (uint u = lane; u < units; u += lanes) rotate(from + head * head_stride, to + head * width, angle, u);
+    const uint each = channels - half_, index = gl_GlobalInvocationID.x, token = index / each, i = index % each;
+    if (token >= tokens) return;
+    const bool rotated = i < half_;
+    const uint first = !rotated ? i + half_ : INTERLEAVED ? 2 * i : i, second = INTERLEAVED ? 2 * i + 1 : i + half_;
+    const uint row = uint(clamp(positions.at[token], 0, int(table_rows) - 1)) * half_ + min(i, max(half_, 1) - 1);
+    float c = 1.0, s = 0.0;
+    if (rotated) {
+        c = cosine.at[row];
+        s = INVERSE ? -sine.at[row] : sine.at[row];
+    }
+    const uint head = gl_WorkGroupID.y * heads_each, end_head = min(head + heads_each, heads);
+    uint from = (token / times) * stride.x + (token % times) * stride.y + head * stride.z, to = (token * heads + head) * channels;
+    for (uint h = head; h < end_head; h++) {
+        const float a = x.at[from + first];
+        if (rotated) {
+            const float b = x.at[from + second];
+            y.at[to + first] = a * c - b * s;
+            y.at[to + second] = b * c + a * s;
         } else {
-            for (uint i = lane; i < heads * units; i += lanes) {
-                const uint head = i / units;
-                rotate(from + head * head_stride, to + head * width, angle, i - head * units);
-            }
+            y.at[to + first] = a;
         }
+        from += stride.z;
+        to += channels;
     }
 }

@@ -34,7 +34,8 @@ def delta(rule: AttentionRule, shape: AttentionShape, invocations: int) -> Launc
     """Gathers what the backward kernels read for each row."""
     rows = shape.batch * shape.queries * shape.heads
     numbers = (shape.batch, shape.queries, shape.keys, shape.heads, shape.value_width)
-    arguments = (In(3), In(5), In(4), Work(0, stats_bytes(shape), read=False), *optional(rule, 6, "seed", "query_offset"), *map(U32, numbers))
+    arguments = (In(3), In(5), In(4), Work(0, stats_bytes(shape), read=False), *optional(rule, 6, "seed", "query_offset"),
+                 *map(U32, numbers))
     return Launch("attention_delta", (-(-rows // invocations), 1, 1), arguments, (invocations,), "attention delta",
                   2.0 * rows * shape.value_width, 8.0 * rows * shape.value_width)
 

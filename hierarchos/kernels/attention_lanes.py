@@ -1,7 +1,6 @@
 """Attention for CPU drivers: no shared memory; a lane owns rows (or keys), the other side is broadcast within the subgroup.
 
-Loads cost about 35 cycles each on lavapipe, whatever the lanes read, so eight values come in one load, one a lane, and
-are then broadcast."""
+What that costs on lavapipe, and why the kernels look as they do: shaders/include/attention_lanes.glsl."""
 from __future__ import annotations
 
 from hierarchos.kernels.attention_arguments import constants, delta, optional, pairs, sizes, stats_bytes
@@ -29,26 +28,28 @@ def grid(shape: AttentionShape, count: int, block: int) -> tuple[int, int, int]:
     return -(-count // block), shape.key_heads, shape.batch
 
 
+def launch(shader: str, label: str, rule: AttentionRule, shape: AttentionShape, count: int, arguments: tuple, lanes: int, operations: float):
+    """A launch whose lanes own `count` rows or keys of each key head between them."""
+    own = owned(shape, count, lanes)
+    numbers = (*constants(rule, shape, lanes), own, chunk(shape, lanes))
+    return Launch(shader, grid(shape, count, lanes * own), arguments, numbers, label, operations)
+
+
 def lanes_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
     """One launch: out and log-sum-exp."""
-    lanes, rows = profile.subgroup, shape.queries * shape.group
-    own = owned(shape, rows, lanes)
     arguments = (In(0), In(1), In(2), Out(0), Out(1), *optional(rule, 3, "segments_q", "segments_k", "seed", "query_offset"),
                  *sizes(rule, shape, inputs))
     operations = 2.0 * pairs(rule, shape) * (shape.width + shape.value_width)
-    return Lowering((Launch("attention_lanes", grid(shape, rows, lanes * own), arguments, (*constants(rule, shape, lanes), own, chunk(shape, lanes)),
-                            "attention", operations),))
+    return Lowering((launch("attention_lanes", "attention", rule, shape, shape.queries * shape.group, arguments, profile.subgroup,
+                            operations),))
 
 
 def lanes_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
     """Three launches: statistics of rows, dq, dk and dv."""
-    lanes, rows = profile.subgroup, shape.queries * shape.group
     stats, segments = Work(0, stats_bytes(shape), write=False), optional(rule, 6, "segments_q", "segments_k")
-    operands, numbers = (In(0), In(1), In(2), In(5), stats), sizes(rule, shape, inputs)
-    own_rows, own_keys = owned(shape, rows, lanes), owned(shape, shape.keys, lanes)
-    work = 2.0 * pairs(rule, shape)
-    dq = Launch("attention_lanes_rows", grid(shape, rows, lanes * own_rows), (*operands, Out(0), *segments, *numbers),
-                (*constants(rule, shape, lanes), own_rows, chunk(shape, lanes)), "attention dq", work * (2 * shape.width + shape.value_width))
-    dkv = Launch("attention_lanes_keys", grid(shape, shape.keys, lanes * own_keys), (*operands, Out(1), Out(2), *segments, *numbers),
-                 (*constants(rule, shape, lanes), own_keys, chunk(shape, lanes)), "attention dk dv", 2 * work * (shape.width + shape.value_width))
+    operands, numbers, work = (In(0), In(1), In(2), In(5), stats), sizes(rule, shape, inputs), 2.0 * pairs(rule, shape)
+    dq = launch("attention_lanes_rows", "attention dq", rule, shape, shape.queries * shape.group,
+                (*operands, Out(0), *segments, *numbers), profile.subgroup, work * (2 * shape.width + shape.value_width))
+    dkv = launch("attention_lanes_keys", "attention dk dv", rule, shape, shape.keys,
+                 (*operands, Out(1), Out(2), *segments, *numbers), profile.subgroup, 2 * work * (shape.width + shape.value_width))
     return Lowering((delta(rule, shape, 64), dq, dkv), stats_bytes(shape))

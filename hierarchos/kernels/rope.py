@@ -1,13 +1,27 @@
-"""Rotary position embedding: which shader, how many workgroups, which arguments."""
+"""Rotary position embedding: launch and NumPy twin."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hierarchos.kernels.copy import fold_groups
 from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Out, Profile
 
 if TYPE_CHECKING:
     import numpy as np
+
+GPU_HEADS_EACH = 2                                  # a GPU wants invocations; a CPU wants to load the tables once for all heads
+
+
+def rope(layout: str, inverse: bool, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
+    """x (strided), cos, sin, positions -> x rotated, contiguous."""
+    batch, times, heads, channels = inputs[0].shape
+    table_rows, half = inputs[1].shape
+    cpu = profile.device_class == "cpu"
+    local, heads_each = (64, heads) if cpu else (128, min(heads, GPU_HEADS_EACH))
+    groups = -(-batch * times * (channels - half) // local), -(-heads // max(1, heads_each)), 1
+    numbers = (*inputs[0].strides[:3], batch * times, times, heads, channels, half, table_rows, heads_each)
+    launch = Launch("rope", groups, (In(0), In(1), In(2), In(3), Out(0), *map(U32, numbers)), (local, layout == "interleaved", inverse),
+                    "rope", 3.0 * inputs[0].size, 8.0 * inputs[0].size)
+    return Lowering((launch,))
 
 
 def rope_reference(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, positions: np.ndarray, layout: str, inverse: bool) -> np.ndarray:
@@ -23,20 +37,3 @@ def rope_reference(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, positions: n
     out[..., first] = x[..., first] * c - x[..., second] * s
     out[..., second] = x[..., second] * c + x[..., first] * s
     return out
-
-
-def rope(layout: str, inverse: bool, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
-    """x [B,T,H,D] (any strides), cos and sin [P,R/2], positions [B,T] -> [B,T,H,D]."""
-    x, cos = inputs[:2]
-    batch, length, heads, width = x.shape
-    if not x.size:
-        return Lowering(())
-    cpu = profile.device_class == "cpu"
-    each = max(1, 256 // (heads * width)) if cpu else 1
-    units = heads * (width - cos.shape[1])
-    local = profile.subgroup if cpu else min(256, -(-units // 32) * 32)
-    numbers = (batch * length, each, length, heads, width, cos.shape[1], cos.shape[0], *x.strides)
-    arguments = (In(0), In(1), In(2), In(3), Out(0), *map(U32, numbers))
-    groups = fold_groups(-(-batch * length // each), 1, profile)
-    constants = (local, layout == "interleaved", inverse, cpu)
-    return Lowering((Launch("rope", groups, arguments, constants, "rope", 3.0 * x.size, 8.0 * x.size),))
