@@ -14,16 +14,16 @@ layout(push_constant, scalar) uniform Arguments {
 const uint RUN = 4096;                                  // inner loops stay far below the iteration limit of software drivers
 
 void main() {
-    const uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-    if (i >= count) return;
-    const int id = ids.at[i];
-    uint next = count;
-    for (uint start = i + 1; start < count && next == count; start += RUN)
-        for (uint j = start; j < min(start + RUN, count); j++)
-            if (ids.at[j] == id) { next = j; break; }
+    Ints ids_ = ids;                                    // see rows.glsl
+    const uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x, end = count;
+    const int id = ids_.at[min(i, end - 1)];
+    uint next = end;
+    for (uint start = i + 1; start < end && next == end; start += RUN)
+        for (uint j = start; j < min(start + RUN, end) && next == end; j++)
+            if (ids_.at[j] == id) next = j;
     bool first = true;
-    for (uint start = 0; start < i && first; start += RUN)
-        for (uint j = start; j < min(start + RUN, i); j++)
-            if (ids.at[j] == id) { first = false; break; }
-    chain.at[i] = next | (first ? 0x80000000u : 0);
+    for (uint start = 0; start < min(i, end) && first; start += RUN)
+        for (uint j = start; j < min(start + RUN, i) && first; j++)
+            if (ids_.at[j] == id) first = false;
+    if (i < end) chain.at[i] = next | (first ? 0x80000000u : 0);
 }

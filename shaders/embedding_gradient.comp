@@ -16,13 +16,17 @@ layout(push_constant, scalar) uniform Arguments {
 };
 const uint BLOCK = 16;
 
+Floats g_;                                              // copies from outside the loops: see rows.glsl
+Uints chain_;
+uint count_, width_;
+
 float sum_chain(uint i, const uint d) {
     float total = 0.0;
-    while (i < count) {
+    while (i < count_) {
         float part = 0.0;
-        for (uint k = 0; k < BLOCK && i < count; k++) {
-            part += g.at[i * width + d];
-            i = chain.at[i] & 0x7fffffffu;
+        for (uint k = 0; k < BLOCK && i < count_; k++) {
+            part += g_.at[i * width_ + d];
+            i = chain_.at[i] & 0x7fffffffu;
         }
         total += part;
     }
@@ -30,13 +34,19 @@ float sum_chain(uint i, const uint d) {
 }
 
 void main() {
-    const uint groups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
-    for (uint i = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; i < count; i += groups) {
-        const int id = ids.at[i];
-        if ((chain.at[i] & 0x80000000u) == 0 || id < 0 || uint(id) >= vocabulary) continue;
-        for (uint d = gl_LocalInvocationID.x; d < width; d += gl_WorkGroupSize.x) {
-            const uint at = uint(id) * width + d;
-            target.at[at] = sum_chain(i, d) + (ADD ? target.at[at] : 0.0);
+    Ints ids_ = ids;
+    Floats target_ = target;
+    g_ = g;
+    chain_ = chain;
+    count_ = count;
+    width_ = width;
+    const uint groups = gl_NumWorkGroups.x * gl_NumWorkGroups.y, vocabulary_ = vocabulary;
+    for (uint i = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; i < count_; i += groups) {
+        const int id = ids_.at[i];
+        const bool mine = (chain_.at[i] & 0x80000000u) != 0 && id >= 0 && uint(id) < vocabulary_;
+        for (uint d = gl_LocalInvocationID.x; d < (mine ? width_ : 0); d += gl_WorkGroupSize.x) {
+            const uint at = uint(id) * width_ + d;
+            target_.at[at] = sum_chain(i, d) + (ADD ? target_.at[at] : 0.0);
         }
     }
 }

@@ -11,16 +11,22 @@ const uint BLOCK = 32;
 layout(push_constant, scalar) uniform Arguments {
     Floats x, partial;
     uint count, chunk;
+    uint zero;                                          // 0
 };
 
 void main() {
+    Floats x_ = x;                                      // see rows.glsl
+    const uint zero_ = zero;
     const uint lanes = gl_WorkGroupSize.x, lane = gl_LocalInvocationID.x;
     const uint begin = gl_WorkGroupID.x * chunk + lane, end = min(count, (gl_WorkGroupID.x + 1) * chunk);
     float total = 0.0;
     for (uint block = begin; block < end; block += BLOCK * lanes) {
         float sum = 0.0;
         const uint last = min(end, block + BLOCK * lanes);
-        for (uint i = block; i < last; i += lanes) sum = fma(x.at[i], x.at[i], sum);
+        for (uint i = block; i < last; i += lanes) {
+            const float v = x_.at[i + zero_];
+            sum = fma(v, v, sum);
+        }
         total += sum;
     }
     partial.at[gl_WorkGroupID.x * lanes + lane] = total;

@@ -90,7 +90,7 @@ def sum_of_squares(x: Operand, profile: Profile) -> Lowering:
     chunk = -(-x.size // (groups * 32 * local)) * 32 * local
     lanes = groups * local
     parts = Operand((lanes,), "f32", (1,))
-    first = Launch("sum_of_squares", (groups, 1, 1), (In(0), Work(0, 4 * lanes, read=False), U32(x.size), U32(chunk)), (local,),
+    first = Launch("sum_of_squares", (groups, 1, 1), (In(0), Work(0, 4 * lanes, read=False), U32(x.size), U32(chunk), U32(0)), (local,),
                    "sum of squares", 2.0 * x.size, 4.0 * x.size)
     rest, nbytes = reduce_launches("sum", (0,), parts, Work(0, 4 * lanes, write=False), Out(0), profile, work=4 * lanes)
     return Lowering((first, *rest), 4 * lanes + nbytes)
