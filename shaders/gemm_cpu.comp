@@ -11,7 +11,7 @@
 //
 // Limits: K >= 2, N >= 2, and M >= 2 with TRANSPOSE_A. ROWS is a multiple of 16 (8 allowed without TRANSPOSE_A).
 // EDGE = false: M >= ROWS, N >= 8 VECTORS, K any; the last tiles are moved back to fit, and outputs that two tiles share are written
-//         twice with equal bits (so RESIDUAL may not be C itself unless the tiles fit exactly).
+//         twice with equal bits. So where C is read again (ACTIVATION, or RESIDUAL is C itself) the tiles must fit exactly.
 // EDGE = true: any M, N; loads are clamped and stores are checked.
 // NumPy twin: hierarchos.kernels.gemm.matmul_reference.
 #version 460

@@ -27,7 +27,8 @@ def lower(product: Product, profile: Profile) -> list[Launch]:
     rows, vectors = choose_tile(product.m, product.n, product.batch, transpose_a, profile)
     columns = 8 * vectors
     fits = product.m % rows == 0 and product.n % columns == 0
-    edge = product.m < rows or product.n < columns or (product.in_place and not fits)
+    rereads = product.in_place or product.activation != 0       # C is read again, so no two tiles may share outputs
+    edge = product.m < rows or product.n < columns or (rereads and not fits)
     pairs = 2 if product.operations >= LARGE else 1
     groups = (-(-product.n // columns), -(-product.m // rows), product.batch)
     constants = (LANES, rows, vectors, transpose_a, transpose_b, edge, product.residual is not None, product.activation, pairs)

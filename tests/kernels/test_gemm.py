@@ -18,7 +18,7 @@ from hierarchos.graph.op import ShapeError, tracing
 from hierarchos.graph.ops.matmul import ACTIVATIONS, MatMul
 from hierarchos.graph.tensor import Graph, Spec
 from hierarchos.kernels.gemm_gpu import choose_tile
-from hierarchos.kernels.launch import Profile
+from hierarchos.kernels.launch import Operand, Profile, row_major
 from tests.support import run_op
 
 PROFILES = {"cpu": None, "gpu": Profile(device_class="gpu", subgroup=8, shared_bytes=32768)}
@@ -70,6 +70,18 @@ def test_products_over_several_tiles_and_blocks(device, kind, m, n, k):
 def test_epilogue(device, kind, activation, m, n):
     op = MatMul(transpose_b=True, has_bias=True, has_residual=True, activation=activation, scale=0.37)
     check(device, op, normal(m, 31), normal(n, 31), normal(n), normal(m, n), profile=PROFILES[kind])
+
+
+@pytest.mark.parametrize("op,writes_once", [
+    (MatMul(), False), (MatMul(activation="silu"), True), (MatMul(has_residual=True), False),
+    (MatMul(has_residual=True, accumulate=True), True)])
+def test_tiles_share_outputs_only_where_nothing_is_read_again(op, writes_once):
+    """A shared output that is read again would be a race: activated or added twice, once in a thousand runs."""
+    shapes = [(33, 40), (40, 71)] + [(33, 71)] * op.has_residual
+    operands = [Operand(shape, "f32", row_major(shape)) for shape in shapes]
+    launch, = op.lower(operands, [Operand((33, 71), "f32", (71, 1))], Profile(device_class="cpu", subgroup=8)).launches
+    rows, edge = launch.constants[1], launch.constants[5]
+    assert rows < 33 and edge == writes_once
 
 
 @pytest.mark.parametrize("kind", PROFILES)
