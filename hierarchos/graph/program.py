@@ -10,6 +10,7 @@ from hierarchos.graph.ops.leaf import Constant, Input
 from hierarchos.graph.placement import Storage
 from hierarchos.graph.plan import Plan, copies_inputs, plan_program, sources
 from hierarchos.graph.profile import profile_of
+from hierarchos.graph.scratch import Scratch
 from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import NUMPY_NAME, Graph, Spec, Tensor
 from hierarchos.vulkan.commands import Command, Copy, Span
@@ -48,15 +49,18 @@ class Block:
 
 
 class Program:
-    """Runs a compiled graph: `run(feeds)` gives the named outputs as arrays. `plan` says what it needs; close() frees its memory."""
+    """Runs a compiled graph: `run(feeds)` gives the named outputs as arrays. `plan` says what it needs; close() frees its memory.
+
+    Programs over one store share the memory of their activations, as large as the largest needs it."""
 
     def __init__(self, plan: Plan, device, store: StateStore | None, profile: bool, label: str):
         self.plan, self.device, self.store, self.last_value = plan, device, store, 0
-        self.recording, self.arena, self.blocks = None, [], {}
+        self.recording, self.blocks, self.profile, self.label = None, {}, profile, label
+        self.scratch = store.scratch if store else Scratch(device)
         try:
             self._allocate(label)
             self._upload_constants()
-            self.recording = device.record(self.commands(), profile=profile, label=label)
+            self._record()
         except BaseException:
             self.close()                            # what was allocated before the failure
             raise
@@ -71,8 +75,13 @@ class Program:
             self.blocks["staged"] = Block(device, inputs, f"{label} inputs on the device", host_visible=False)
         self.blocks["outputs"] = Block(device, outputs, f"{label} outputs", host_visible=True)
         self.blocks["constants"] = Block(device, sources(graph, Constant), f"{label} constants", host_visible=False)
-        for nbytes in self.plan.arena.blocks:
-            self.arena.append(device.allocate(nbytes, f"{label} activations"))
+        self.scratch.reserve(self, self.plan.arena.blocks, label)
+
+    def _record(self) -> None:
+        if self.recording:
+            self.recording.close()
+        self.recording = self.device.record(self.commands(), profile=self.profile, label=self.label)
+        self.version = self.scratch.version
 
     def run(self, feeds: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
         """Writes the inputs, replays once, waits, and returns copies of the outputs."""
@@ -84,6 +93,8 @@ class Program:
         The outputs of a replay must be read before the next one is submitted."""
         if self.last_value:
             self.device.wait(self.last_value)
+        if self.version != self.scratch.version:
+            self._record()                          # a larger program moved the activations
         self._write_inputs(feeds)
         self.last_value = self.recording.submit()
         return Pending(self, self.last_value)
@@ -94,14 +105,14 @@ class Program:
 
     @property
     def allocations(self) -> list:
-        """Its own allocations; the store's are not among them."""
-        return [block.memory for block in self.blocks.values() if block.memory] + self.arena
+        """Its own allocations: without activations and the store."""
+        return [block.memory for block in self.blocks.values() if block.memory]
 
     @property
     def allocated_bytes(self) -> int:
-        """Bytes of all allocations, the store's included: equals `plan.peak_bytes`."""
+        """Bytes of all allocations, the store's included: equals `plan.peak_bytes` while no larger program shares the activations."""
         states = self.store.allocations.values() if self.store else ()
-        return sum(memory.nbytes for memory in [*self.allocations, *states])
+        return sum(memory.nbytes for memory in [*self.allocations, *states]) + self.scratch.nbytes
 
     def close(self) -> None:
         """Frees commands and memory; the store stays. May be called twice."""
@@ -110,7 +121,8 @@ class Program:
         self._input_views = self._output_views = {}
         for memory in self.allocations:
             memory.free()
-        self.recording, self.arena, self.blocks = None, [], {}
+        self.scratch.release(self)
+        self.recording, self.blocks = None, {}
 
     def commands(self) -> list[Command]:
         """Everything that one replay does, in order."""
@@ -137,7 +149,7 @@ class Program:
             block = "constants" if storage.kind == "constant" else "staged" if "staged" in self.blocks else "inputs"
             return self.blocks[block].address(storage.name)
         block, offset = self.plan.places[storage]
-        return self.arena[block].address + offset
+        return self.scratch.blocks[block].address + offset
 
     def _upload_constants(self) -> None:
         import numpy as np

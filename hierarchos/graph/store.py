@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from hierarchos.graph.layout import StoreLayout
+from hierarchos.graph.scratch import Scratch
 from hierarchos.graph.tensor import NUMPY_NAME, Spec
 from hierarchos.vulkan.commands import Fill, Span
 
@@ -23,6 +24,7 @@ class StateStore:
 
     def __init__(self, device):
         self.device, self.layout, self.allocations = device, StoreLayout(), {}
+        self.scratch = Scratch(device)              # activations of the programs over this store
 
     def allocate(self, arena: str, specs: Mapping[str, Spec]) -> None:
         """Makes an arena of zeros that holds `specs` in their order."""
