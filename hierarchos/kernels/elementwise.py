@@ -40,15 +40,12 @@ def elementwise_launch(expression: Expression, operands: list[Operand], referenc
     assert len(operands) <= MAX_OPERANDS, f"{len(operands)} operands; a fused kernel takes at most {MAX_OPERANDS}"
     shape = operands[-1].shape
     extents, strides = collapse(shape, [broadcast_strides(o, shape) for o in operands])
-    if len(extents) == 1 and profile.device_class == "cpu":
-        # Mesa 22.3 is four times slower when all addresses share one offset: one row, each operand with its own (unused) row stride
-        extents, strides = (1, *extents), [(0, *row) for row in strides]
-    rows = len(extents) > 1 and (extents[0] == 1 or extents[-1] >= _shortest_row(profile))
+    rows = len(extents) > 1 and extents[-1] >= _shortest_row(profile)
     layout, numbers = _layout(rows, extents, strides, profile)
     groups, chunk = _geometry(rows, extents, layout.local, profile)
     count = extents[-1] if rows else prod(extents)
     lines = prod(extents) // count
-    arguments = (*references, U32(count), U32(chunk), U32(lines), *map(U32, numbers))
+    arguments = (*references, U32(count), U32(chunk), U32(lines), U32(0), *map(U32, numbers))
     return Launch(elementwise_shader(expression, layout), groups, arguments, label="elementwise",
                   operations=float(prod(shape) * len(expression.instructions)), bytes_moved=4.0 * sum(_touched(o) for o in operands))
 
@@ -81,11 +78,9 @@ def _layout(rows: bool, extents, strides, profile: Profile) -> tuple[Layout, lis
     Also the numbers that fill the open places, in their order."""
     local = profile.subgroup if profile.device_class == "cpu" else GPU_LOCAL
     inner = (OPEN,) * (len(extents) - 1)
-    single = rows and extents[0] == 1
-    fixed = tuple(tuple(n if n in (0, 1) and not (single and axis == 0) else OPEN for axis, n in enumerate(row)) for row in strides)
+    fixed = tuple(tuple(n if n in (0, 1) else OPEN for n in row) for row in strides)
     numbers = list(extents[1:])
-    for row, places in zip(strides, fixed, strict=True):
-        numbers += [n for n, place in zip(row, places, strict=True) if place == OPEN]
+    numbers += [n for row in strides for n in row if n not in (0, 1)]
     if 8 * len(strides) + 4 * (FIXED_NUMBERS + len(numbers)) <= PUSH_BYTES:
         return Layout(rows, inner, fixed, local), numbers
     return Layout(rows, extents[1:], tuple(strides), local), []
