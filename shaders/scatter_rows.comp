@@ -1,7 +1,8 @@
 #version 460
 // Writes rows into a state at a position that lives on the device (a key/value cache while decoding):
 //     state[b, index[b] + i, w] = rows[b, i, w]      rows past the end of the state are dropped
-// Layouts, contiguous: state [B, extent, width], rows [B, count, width], index i32 [B]; total = B * count * width.
+// Layouts: state [B, extent, width] and index i32 [B] contiguous; rows [B, count, width] with element strides of b and i, width
+// contiguous; total = B * count * width.
 // NumPy twin: hierarchos.kernels.copy.scatter_rows_reference.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -16,6 +17,8 @@ layout(push_constant, scalar) uniform Arguments {
     uint count;
     uint extent;
     uint width;
+    uint batch_stride;
+    uint row_stride;
 };
 
 void main() {
@@ -23,7 +26,9 @@ void main() {
     if (element >= total) return;
     uint row = element / width;
     uint b = row / count;
-    int at = index.at[b] + int(row - b * count);
+    uint i = row - b * count;
+    int at = index.at[b] + int(i);
     if (at < 0 || at >= int(extent)) return;
-    state.at[(b * extent + uint(at)) * width + element % width] = rows.at[element];
+    uint w = element - row * width;
+    state.at[(b * extent + uint(at)) * width + w] = rows.at[b * batch_stride + i * row_stride + w];
 }

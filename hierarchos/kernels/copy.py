@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 
-from hierarchos.kernels.launch import U32, In, Launch, Out, Profile, Ref, Work
+from hierarchos.kernels.launch import U32, In, Launch, Operand, Out, Profile, Ref, Work
 
 MAX_RANK = 6                                        # what the push constants of copy_strided.comp hold
 
@@ -61,12 +62,15 @@ def _one_copy(source: Ref, target: Ref, axes, profile: Profile, label: str) -> L
                   label=label, bytes_moved=8.0 * count)
 
 
-def scatter_rows(state: Ref, rows: Ref, index: Ref, batch: int, count: int, extent: int, width: int, profile: Profile) -> Launch:
-    """Writes rows [batch, count, width] into state [batch, extent, width] at [b, index[b] + i]; rows past the end are dropped."""
+def scatter_rows(state: Ref, rows: Ref, index: Ref, state_operand: Operand, rows_operand: Operand, profile: Profile) -> Launch:
+    """Writes rows [B, n, ...] into state [B, S, ...] at [b, index[b] + i]; rows past the end are dropped.
+
+    The axes of `rows` after the second must be contiguous."""
     local = 64 if profile.device_class == "cpu" else 256
-    total = batch * count * width
-    return Launch("scatter_rows", fold_groups(total, local, profile),
-                  (state, rows, index, U32(total), U32(count), U32(extent), U32(width)), (local,), "write rows", bytes_moved=8.0 * total)
+    (batch, count, *rest), extent = rows_operand.shape, state_operand.shape[1]
+    numbers = (rows_operand.size, count, extent, prod(rest), *rows_operand.strides[:2])
+    return Launch("scatter_rows", fold_groups(rows_operand.size, local, profile), (state, rows, index, *map(U32, numbers)), (local,),
+                  "write rows", bytes_moved=8.0 * batch * count * prod(rest))
 
 
 def scatter_rows_reference(state, rows, index):

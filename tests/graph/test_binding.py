@@ -46,6 +46,8 @@ X = np.arange(2 * 31 * 7, dtype="float32").reshape(2, 31, 7)
     (Pad(2, 3, 2, -1.5), [X.transpose(0, 2, 1)]),
     (Assign(), [np.zeros_like(X), np.broadcast_to(X[:1], X.shape)]),
     (WriteRows(), [np.zeros((2, 9, 3), "float32"), np.ones((2, 4, 3), "float32"), np.array([2, 7], "int32")]),
+    (WriteRows(), [np.zeros((2, 9, 3), "float32"), X[:, :4, 2:5], np.array([6, -1], "int32")]),
+    (WriteRows(), [np.zeros((2, 9, 2, 4), "f4"), np.arange(64.0).reshape(2, 4, 4, 2).transpose(0, 1, 3, 2), np.array([0, 3], "int32")]),
     (Contiguous(), [np.zeros((2, 2, 2, 2, 2, 2, 2, 3), "float32").transpose(7, 5, 3, 1, 6, 4, 2, 0)]),
 ])
 def test_copies_on_the_device_equal_numpy(device, op, arrays):

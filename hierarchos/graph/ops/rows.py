@@ -8,13 +8,14 @@ from hierarchos.graph.op import Alias, Op, ShapeError, apply
 from hierarchos.graph.ops.views import reshape
 from hierarchos.graph.tensor import Tensor
 from hierarchos.kernels import copy
-from hierarchos.kernels.launch import In, Lowering, Out
+from hierarchos.kernels.launch import In, Lowering, Operand, Out, Work, row_major
 
 
 @dataclass(frozen=True)
 class WriteRows(Op):
     """state [B,S,...], rows [B,n,...], index i32 [B]: writes rows in place at [b, index[b] + i]; past the end is dropped."""
 
+    strided_inputs = (1,)
     effect = True
 
     def infer(self, inputs):
@@ -32,8 +33,13 @@ class WriteRows(Op):
         return Alias(0, mutates=True)
 
     def lower(self, inputs, outputs, profile):
-        (batch, extent, *rest), count = inputs[0].shape, inputs[1].shape[1]
-        return Lowering((copy.scatter_rows(Out(0), In(1), In(2), batch, count, extent, prod(rest), profile),))
+        state, rows, _ = inputs
+        if rows.strides[2:] == row_major(rows.shape[2:]):
+            return Lowering((copy.scatter_rows(Out(0), In(1), In(2), state, rows, profile),))
+        whole = Operand(rows.shape, rows.dtype, row_major(rows.shape))
+        scratch = Work(0, 4 * rows.size)
+        copies = copy.strided_copy(In(1), scratch, rows.shape, rows.strides, whole.strides, profile, "rows")
+        return Lowering((*copies, copy.scatter_rows(Out(0), scratch, In(2), state, whole, profile)), 4 * rows.size)
 
 
 def write_rows(state: Tensor, rows: Tensor, index: Tensor) -> Tensor:
