@@ -9,7 +9,7 @@ import yaml
 from hierarchos.errors import UserError, nearest
 from pipelines.hashing import differences
 from pipelines.manifest import comparable
-from pipelines.run_directory import UNFINISHED, read_manifest, runs, status_of
+from pipelines.run_directory import UNFINISHED, read_manifest, read_overrides, runs, status_of
 
 RUN_KEYS = ("run.resume", "run.allow_config_change")
 
@@ -43,8 +43,7 @@ def find(which: str, pipeline: str, outputs: Path) -> Earlier:
     if manifest["pipeline"] != pipeline:
         raise UserError(f"{path} is a run of {manifest['pipeline']}, not of {pipeline}", where="run.resume",
                         command=f"hierarchos {manifest['pipeline']} run.resume={path}")
-    words = (path / "overrides.txt").read_text(encoding="utf-8").splitlines()
-    return Earlier(path, words, yaml.safe_load((path / "config.yaml").read_text(encoding="utf-8")))
+    return Earlier(path, read_overrides(path), yaml.safe_load((path / "config.yaml").read_text(encoding="utf-8")))
 
 
 def check_unchanged(earlier: Earlier, config: dict, allowed: bool) -> list[str]:

@@ -46,9 +46,10 @@ class RunDirectory:
         return run
 
     def write_config(self, config: dict, overrides: list[str]) -> None:
-        """config.yaml: every setting; overrides.txt: what was typed, one word a line."""
+        """config.yaml: every setting; overrides.txt: what was typed, one word a line (line ends and backslashes escaped)."""
         write_text(self.path / "config.yaml", yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
-        write_text(self.path / "overrides.txt", "".join(f"{word}\n" for word in overrides))
+        escaped = [word.replace("\\", "\\\\").replace("\n", "\\n") for word in overrides]
+        write_text(self.path / "overrides.txt", "".join(f"{word}\n" for word in escaped))
 
     def save(self, **changes: object) -> None:
         """Changes run.json."""
@@ -82,6 +83,12 @@ def read_manifest(path: Path) -> dict:
         return json.loads((path / "run.json").read_text(encoding="utf-8"))
     except (OSError, json.JSONDecodeError):
         raise UserError(f"{path} is not a run directory", where="run.resume", hint="it has no run.json that can be read") from None
+
+
+def read_overrides(path: Path) -> list[str]:
+    """overrides.txt of a directory: what was typed."""
+    lines = (path / "overrides.txt").read_text(encoding="utf-8").splitlines()
+    return [line.replace("\\\\", "\0").replace("\\n", "\n").replace("\0", "\\") for line in lines]
 
 
 def status_of(path: Path) -> str:

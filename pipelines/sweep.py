@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from hierarchos.errors import UserError
@@ -22,7 +23,7 @@ from pipelines.manifest import job_hash
 from pipelines.progress import Progress, duration, shown
 from pipelines.run_directory import read_manifest, runs, status_of, unique_folder
 from pipelines.runner import StageFailed
-from pipelines.settings.compose import ROOT, Request, check_request, hydra_for
+from pipelines.settings.compose import ROOT, Request, check_request, hydra_for, load
 from pipelines.settings.folders import Folders
 from pipelines.settings.problems import raise_all
 
@@ -36,6 +37,8 @@ class StopSweep(BaseException):
 def sweep(pipeline: str, words: list[str], folders: Folders) -> int:
     """Checks every job, runs them, prints a table; the status is that of the worst job."""
     request = check_request(pipeline, words, folders, multirun=True)
+    refuse_single_run_words(request)
+    load(hydra_for(folders), request.all_overrides, RunMode.MULTIRUN)         # launcher and sweeper are there
     config = check_jobs(request)
     folder = unique_folder(Path(config.run.outputs) / "sweeps")
     Progress().line(f"sweep: {folder}")
@@ -53,6 +56,14 @@ def sweep(pipeline: str, words: list[str], folders: Folders) -> int:
     if interrupted:
         raise KeyboardInterrupt("interrupted; the same command again continues the sweep")
     return max((row["exit"] for row in rows), default=exits.DONE)
+
+
+def refuse_single_run_words(request: Request) -> None:
+    """Settings that mean one run."""
+    for key, hint in (("run.dir", "every job has a directory of its own; give run.outputs"),
+                      ("run.resume", "the same command again continues a sweep")):
+        if any(override.startswith(f"{key}=") for override in request.overrides):
+            raise UserError(f"{key} cannot be used with -m", where="command line", hint=hint)
 
 
 def check_jobs(request: Request) -> object:
@@ -83,11 +94,13 @@ def job(composed: DictConfig) -> dict:
     hydra = HydraConfig.get()
     folder, number = Path(hydra.sweep.dir), int(hydra.job.num)
     words = [word for word in OmegaConf.to_container(hydra.overrides.task) if not word.startswith("pipeline=")]
-    prepared = execute.prepare_composed(composed, words, set())
-    row = run_job(prepared, folder, number)
+    try:
+        row = run_job(execute.prepare_composed(composed, words, set()), folder, number)
+    except UserError as error:                    # a value that a sampler drew, or a directory that cannot be made
+        row = refused_row(error, words, number)
     (folder / "jobs").mkdir(exist_ok=True)
     write_json(folder / "jobs" / f"{number:04d}.json", row)
-    if row["exit"] not in (exits.DONE, exits.INTERRUPTED) and prepared.config.sweep.fail_fast:
+    if row["exit"] not in (exits.DONE, exits.INTERRUPTED) and composed.sweep.fail_fast:
         raise StopSweep
     if row["exit"] == exits.INTERRUPTED:
         raise KeyboardInterrupt
@@ -144,6 +157,13 @@ def row_of(outcome: Outcome, prepared: execute.Job, number: int) -> dict:
     seconds = sum(stage.get("seconds", 0) for stage in stages.values())
     return {"job": number, "overrides": prepared.words, "status": outcome.status, "exit": outcome.exit, "seconds": seconds,
             "figures": facts, "run": str(outcome.path) if outcome.path else None}
+
+
+def refused_row(error: UserError, words: list[str], number: int) -> dict:
+    """The row of a job that could not start."""
+    Progress().line(f"job {number} failed: {error}")
+    return {"job": number, "overrides": words, "status": f"failed: {error.what}", "exit": exits.WRONG_INPUT, "seconds": 0,
+            "figures": {}, "run": None}
 
 
 def read_rows(folder: Path) -> list[dict]:

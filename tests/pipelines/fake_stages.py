@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 from pipelines.stages.base import BaseStage
@@ -52,3 +53,12 @@ class Lost(BaseStage):
         from hierarchos.vulkan.errors import DeviceLost
 
         raise DeviceLost("train step 3")
+
+
+class Slow(BaseStage):
+    """Waits to be stopped."""
+
+    name = "slow"
+
+    def run(self, context):
+        time.sleep(60)

@@ -154,3 +154,19 @@ def test_looking_creates_nothing(place, words):
     before = place.files()
     assert place.call("fake", *words).status == 0
     assert place.files() == before
+
+
+def test_polite_kill_ends_a_run_as_interrupted(place):
+    place.write("configs/pipeline/slow.yaml", "pipeline:\n  name: slow\n  stages: [{_target_: tests.pipelines.fake_stages.Slow}]\n")
+    process = place.start("slow")
+    while not (runs := place.runs("slow")) or not (runs[0] / "stages/slow/key.json").exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 130
+    assert manifest(runs[0])["status"] == "interrupted"
+
+
+def test_prompt_with_line_ends_survives_a_resume(place):
+    place.call("fake", "train.learning_rate=15", "prompt=a\nb \\n c")
+    assert place.call("fake", "run.resume=latest").status == 0
+    assert yaml.safe_load((place.runs()[0] / "config.yaml").read_text())["generate"]["prompt"] == "a\nb \\n c"

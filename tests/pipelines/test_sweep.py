@@ -81,3 +81,14 @@ def test_groups_and_quoted_texts_sweep(place):
     assert ended.status == 0 and len(place.runs()) == 4
     prompts = {json.loads((run / "run.json").read_text())["job"] for run in place.runs()}
     assert len(prompts) == 4
+
+
+@pytest.mark.parametrize("word, message", [
+    ("run.dir=mine", "run.dir cannot be used with -m"), ("run.resume=latest", "run.resume cannot be used with -m"),
+    ("hydra/launcher=jolbib", "Could not find 'hydra/launcher/jolbib'"),
+])
+def test_words_that_a_sweep_cannot_take_are_refused_before_it_starts(place, word, message):
+    before = place.files()
+    ended = place.call(*SWEEP, "train.learning_rate=1,2", word)
+    assert ended.status == 2 and message in ended.err and "Traceback" not in ended.err
+    assert place.files() == before
