@@ -3,16 +3,21 @@ from __future__ import annotations
 
 from hierarchos.kernels.attention_lanes import lanes_backward, lanes_forward
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
+from hierarchos.kernels.attention_tiles import tiles_backward, tiles_forward
 from hierarchos.kernels.launch import Lowering, Operand, Profile
 
 
 def attention(rule: AttentionRule, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
     """q, k, v and the rule's optional inputs -> out and log-sum-exp."""
     shape = AttentionShape.of(*(o.shape for o in inputs[:3]))
+    if profile.device_class == "gpu":
+        return tiles_forward(rule, shape, inputs, profile)
     return lanes_forward(rule, shape, inputs, profile)
 
 
 def attention_backward(rule: AttentionRule, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
     """q, k, v, out, log-sum-exp, dout and the rule's optional inputs -> dq, dk, dv."""
     shape = AttentionShape.of(*(o.shape for o in inputs[:3]))
+    if profile.device_class == "gpu":
+        return tiles_backward(rule, shape, inputs, profile)
     return lanes_backward(rule, shape, inputs, profile)

@@ -28,7 +28,8 @@ def grid(shape: AttentionShape, count: int, block: int) -> tuple[int, int, int]:
     return -(-count // block), shape.key_heads, shape.batch
 
 
-def launch(shader: str, label: str, rule: AttentionRule, shape: AttentionShape, count: int, arguments: tuple, lanes: int, operations: float):
+def launch(shader: str, label: str, rule: AttentionRule, shape: AttentionShape, count: int, arguments: tuple, lanes: int,
+           operations: float) -> Launch:
     """A launch whose lanes own `count` rows or keys of each key head between them."""
     own = owned(shape, count, lanes)
     numbers = (*constants(rule, shape, lanes), own, chunk(shape, lanes))

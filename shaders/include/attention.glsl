@@ -33,3 +33,10 @@ uvec4 random_quad(uint row, uint keys, uint quad, uint stream, uvec2 seed) {
     low = uaddCarry(low, quad, carry);
     return philox(uvec4(low, stream, high + carry, 0), seed);
 }
+
+// What dropout multiplies the probability of one key by: KEEP_SCALE or 0.
+float keep_factor(uint row, uint keys, uint position, uint stream, uvec2 seed) {
+    const uvec4 bits = random_quad(row, keys, position / 4, stream, seed);
+    const uvec2 pair = (position & 2) != 0 ? bits.zw : bits.xy;
+    return ((position & 1) != 0 ? pair.y : pair.x) >= DROP_BELOW ? KEEP_SCALE : 0.0;
+}
