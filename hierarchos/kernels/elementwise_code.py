@@ -252,9 +252,8 @@ class _Kernel:
             condition = self.asm.value(NOT_EQUAL, self.asm.bool, operands[0], self.asm.number(dtypes[0], 0))
             return self._select(condition, dtypes[1], operands[1], operands[2])
         if name == "relu":
-            zero = self.asm.number(dtypes[0], 0)
-            return self._select(self._test("lt", [operands[0], zero], dtypes[0]), dtypes[0], zero, operands[0])
-        first = self._test("gt" if name == "maximum" else "lt", operands, dtypes[0])
+            operands = [operands[0], self.asm.number(dtypes[0], 0)]
+        first = self._test("lt" if name == "minimum" else "gt", operands, dtypes[0])
         if dtypes[0] == "f32":
             first = self.asm.value(LOGICAL_OR, self.asm.bool, first, self.asm.value(IS_NAN, self.asm.bool, operands[0]))
         return self._select(first, dtypes[0], *operands)

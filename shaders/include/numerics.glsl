@@ -14,21 +14,29 @@ float power_of_two_(const int n) {
     return uintBitsToFloat(uint(n + 127) << 23);
 }
 
-// a / b, correctly rounded but for rare ties.
+// a / b, correctly rounded (but where the remainder underflows). The form with fma(-q, b, a) matters: NVIDIA's compiler miscomputes the
+// equivalent ((a - q b) - e) / b.
 float div_(const float a, const float b) {
     precise const float q = a / b;
     precise const float p = q * b;
     precise const float e = fma(q, b, -p);
-    precise const float rest = ((a - p) - e) / b;
-    return e != 0.0 && abs(rest) < abs(q) ? q + rest : q;         // false for NaN, infinities and subnormal quotients
+    precise const float rest = fma(-q, b, a);
+    precise const float inverse_ = 1.0 / b;
+    precise const float better = fma(rest, inverse_, q);
+    precise const float change = abs(better - q);
+    return e != 0.0 && change < abs(q) ? better : q;               // q for NaN, infinities and subnormal quotients
 }
 
+// Correctly rounded but for a few arguments whose approximate root has an exact square.
 float sqrt_(const float x) {
     precise const float r = sqrt(x);
     precise const float p = r * r;
     precise const float e = fma(r, r, -p);
-    precise const float rest = 0.5 * ((x - p) - e) / r;
-    return e != 0.0 && abs(rest) < r ? r + rest : r;
+    precise const float rest = fma(-r, r, x);
+    precise const float inverse_ = 0.5 / r;
+    precise const float better = fma(rest, inverse_, r);
+    precise const float change = abs(better - r);
+    return e != 0.0 && change < r ? better : r;
 }
 
 float rsqrt_(const float x) {
