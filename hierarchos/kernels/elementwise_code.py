@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hierarchos.kernels import spirv as s
-from hierarchos.kernels.expression import PRIMITIVES, Expression, Instruction
-from hierarchos.kernels.random import keep_threshold
+from hierarchos.kernels.elementwise_primitives import Primitives
+from hierarchos.kernels.expression import POSITIONAL, Expression
 from hierarchos.vulkan import Shader
 
 FIXED_NUMBERS = 4                                   # count, chunk, lines, zero
+ADD, MULTIPLY, DIVIDE, LESS, MINIMUM = 128, 132, 134, 176, 38
 OPEN = -1                                           # a size or stride that comes as a push constant
 
 
@@ -46,16 +47,7 @@ def elementwise_shader(expression: Expression, layout: Layout) -> Shader:
     return Shader(f"elementwise_{names or 'copy'}"[:64], _Kernel(expression, layout).code())
 
 
-# float opcode, signed opcode, unsigned opcode
-ARITHMETIC = {"add": (129, 128, 128), "sub": (131, 130, 130), "mul": (133, 132, 132), "neg": (127, 126, 126)}
-COMPARE = {"eq": (180, 170, 170), "lt": (184, 177, 176), "le": (188, 179, 178), "gt": (186, 173, 172), "ge": (190, 175, 174)}
-CAST = {("f32", "i32"): 110, ("f32", "u32"): 109, ("i32", "f32"): 111, ("u32", "f32"): 112, ("i32", "u32"): 124, ("u32", "i32"): 124}
-SELECT, NOT_EQUAL, IS_NAN, LOGICAL_OR = 169, 171, 156, 166
-ADD, MULTIPLY, DIVIDE, LESS, MINIMUM = 128, 132, 134, 176, 38
-KINDS = ("f32", "i32", "u32")
-
-
-class _Kernel:
+class _Kernel(Primitives):
     """Writes main for one expression and layout."""
 
     def __init__(self, expression: Expression, layout: Layout):
@@ -85,7 +77,7 @@ class _Kernel:
         start = self._mul(part, self.chunk)
         stop = self._minimum(self._add(start, self.chunk), self.count)
         if self.layout.rows:                        # the grid may have more rows than there are
-            stop = self._select(asm.value(LESS, asm.bool, self.row, self.lines), "u32", stop, asm.number("u32", 0))
+            stop = self.select(asm.value(LESS, asm.bool, self.row, self.lines), "u32", stop, asm.number("u32", 0))
         self._loop(self._add(start, self._part(lane, 0)), stop, base)
         asm.emit(s.RETURN)
         return asm.module(self.layout.local, (*self.builtins.values(), self.push))
@@ -200,11 +192,12 @@ class _Kernel:
         inner = [index] if self.layout.rows or self.layout.rank == 1 else self._divide(index, self.extents)
         offsets = [self._dot(inner, strides[-len(inner):]) for strides in self.strides]
         places = [self._add(base, offset) for base, offset in zip(bases, offsets, strict=True)]
-        self.index = index
+        if any(i.primitive in POSITIONAL for i in self.expression.instructions):
+            self.position = index if self.row is None else self._add(self._mul(self.row, self.count), index)
         inputs = len(self.expression.dtypes)
         values = [self._load(i, places[i]) for i in range(inputs)]
         for instruction in self.expression.instructions:
-            values.append(self._instruction(instruction, values))
+            values.append(self.instruction(instruction, values))
         for operand, value in enumerate(self.expression.outputs, inputs):
             self.asm.emit(s.STORE, self._place(operand, places[operand]), values[value], 2, 4)
 
@@ -215,52 +208,3 @@ class _Kernel:
 
     def _load(self, operand: int, place: int) -> int:
         return self.asm.value(s.LOAD, self.asm.dtype(self.operand_dtypes[operand]), self._place(operand, place), 2, 4)
-
-    # primitives
-
-    def _instruction(self, instruction: Instruction, values: list[int]) -> int:
-        name, numbers, attributes = instruction
-        operands = [values[i] for i in numbers]
-        dtypes = [self.dtypes[i] for i in numbers]
-        if name == "constant":
-            return self.asm.number(*attributes)
-        if name == "copy" or (name == "cast" and dtypes[0] == attributes[0]):
-            return operands[0]
-        if name == "cast":
-            return self.asm.value(CAST[dtypes[0], attributes[0]], self.asm.dtype(attributes[0]), *operands)
-        if name == "dropout":
-            return self._dropout(operands, *attributes)
-        if name in ("where", "relu", "maximum", "minimum"):
-            return self._choose(name, operands, dtypes)
-        if name in ARITHMETIC:
-            opcode = ARITHMETIC[name][KINDS.index(dtypes[0])]
-            return (self.asm.exact if dtypes[0] == "f32" else self.asm.value)(opcode, self.asm.dtype(dtypes[0]), *operands)
-        if name in COMPARE:
-            return self._select(self._test(name, operands, dtypes[0]), "u32", self.asm.number("u32", 1), self.asm.number("u32", 0))
-        assert PRIMITIVES[name].kind == "float", name
-        return self.asm.call(name, self.asm.f32, *operands)
-
-    def _test(self, name: str, operands: list[int], dtype: str) -> int:
-        return self.asm.value(COMPARE[name][KINDS.index(dtype)], self.asm.bool, *operands)
-
-    def _select(self, condition: int, dtype: str, yes: int, no: int) -> int:
-        return self.asm.value(SELECT, self.asm.dtype(dtype), condition, yes, no)
-
-    def _choose(self, name: str, operands: list[int], dtypes: list[str]) -> int:
-        """where; relu, maximum and minimum, which hand NaN on as NumPy does."""
-        if name == "where":
-            condition = self.asm.value(NOT_EQUAL, self.asm.bool, operands[0], self.asm.number(dtypes[0], 0))
-            return self._select(condition, dtypes[1], operands[1], operands[2])
-        if name == "relu":
-            operands = [operands[0], self.asm.number(dtypes[0], 0)]
-        first = self._test("lt" if name == "minimum" else "gt", operands, dtypes[0])
-        if dtypes[0] == "f32":
-            first = self.asm.value(LOGICAL_OR, self.asm.bool, first, self.asm.value(IS_NAN, self.asm.bool, operands[0]))
-        return self._select(first, dtypes[0], *operands)
-
-    def _dropout(self, operands: list[int], probability: float, stream: int) -> int:
-        """The random word belongs to the row-major position in the index space."""
-        index = self.index if self.row is None else self._add(self._mul(self.row, self.count), self.index)
-        numbers = [index, self.asm.number("u32", stream)], [self.asm.number("u32", keep_threshold(probability))]
-        scale = self.asm.number("f32", 1.0 / (1.0 - probability))
-        return self.asm.call("dropout", self.asm.f32, operands[0], *numbers[0], *operands[1:], *numbers[1], scale)
