@@ -21,4 +21,4 @@ def facts_text(stage: dict) -> str:
     """Numbers and short texts among a stage's facts."""
     facts = [(name, value) for name, value in stage.get("facts", {}).items()
              if isinstance(value, (int, float)) or (isinstance(value, str) and len(value) < 24)]
-    return ", ".join(f"{name.replace('_', ' ')} {shown(value)}" for name, value in facts[:SHOWN])
+    return ", ".join(f"{name.replace('_', ' ')} {' '.join(shown(value).split())}" for name, value in facts[:SHOWN])

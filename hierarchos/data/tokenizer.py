@@ -182,5 +182,5 @@ def check_vocabulary(tokenizer: TextTokenizer, embedding_rows: int) -> None:
         last = tokenizer.core.id_to_token(tokenizer.size - 1)
         hint = f"the tokenizer's largest id is {tokenizer.size - 1} ({last!r}); the embedding has {embedding_rows} rows"
         what = f"the vocabulary of {tokenizer.size} is larger than the embedding of {embedding_rows}"
-        command = f"model.vocab_size={tokenizer.size}  for a new model, or tokenizer.source=model"
+        command = f"model.config.vocab_size={tokenizer.size}  for a new model, or tokenizer.source=model"
         raise UserError(what, where=tokenizer.place, hint=hint, command=command)

@@ -91,7 +91,7 @@ def test_a_vocabulary_larger_than_the_embedding_is_refused_with_numbers():
     size = tokenizer.size
     assert str(caught.value).splitlines()[0] == f"the vocabulary of {size} is larger than the embedding of 280"
     assert f"the tokenizer's largest id is {size - 1}" in str(caught.value)
-    assert f"try  model.vocab_size={size}" in str(caught.value)
+    assert f"try  model.config.vocab_size={size}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
