@@ -1,18 +1,19 @@
-"""usage: hierarchos bench [NAMES] [--json]
+"""usage: hierarchos bench [NAMES] [--json] [device=SELECT]
 
-Measures training steps and kernels on the default device; with peers beside them where those are installed.
+Measures training steps and kernels; with PyTorch beside them, in the same run, where that is installed.
 """
 from __future__ import annotations
 
-from importlib.util import find_spec
-
-from hierarchos.errors import UserError
+from pipelines.commands.words import take
+from pipelines.config.device import DeviceConfig
+from pipelines.devices import find_device
 
 
 def run(words: list[str]) -> int:
-    """Hands over to validation.bench, which a source checkout has."""
-    if find_spec("validation") is None or find_spec("validation.bench") is None:
-        raise UserError("benchmarks are part of the source checkout", hint="run this in the folder that holds validation/", outcome=None)
-    from validation.bench import main
+    """Prints a table, or JSON."""
+    given = [word for word in words if word.startswith("device=")]
+    flags, names = take([word for word in words if word not in given], "--json", names=True)
+    info = find_device(DeviceConfig(select=given[-1].partition("=")[2] if given else "auto"))
+    from pipelines.bench.command import bench
 
-    return main(words)
+    return bench(names, "--json" in flags, str(info.index))

@@ -149,3 +149,8 @@ def test_shipped_files_are_short_and_begin_with_their_command():
     for path in (ROOT / "configs").rglob("*.yaml"):
         lines = path.read_text(encoding="utf-8").splitlines()
         assert len(lines) <= 60 and lines[0].startswith("# hierarchos "), path
+
+
+def test_bench_names_the_nearest_workload(place):
+    ended = place.call("bench", "mlpp")
+    assert ended.status == 2 and "mlpp is not a workload" in ended.err and "did you mean  mlp ?" in ended.err
