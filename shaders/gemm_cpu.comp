@@ -7,7 +7,7 @@
 // 64 bits (two floats that lie side by side), and rows of A reach the other lanes through subgroupBroadcast. Accumulators:
 // ROWS x VECTORS vectors of 8 columns. Lane l holds, in vector 2j+h, column (or row) 16j + 2l + h of its tile.
 // Each output is a sum over blocks of 64 k of chains of FMAs (a third of the error of one chain at K = 512), so its bits do not depend on
-// the tile or on where the tile lies. PAIRS: how many times two k are taken in one turn of the loop.
+// the tile or on where the tile lies.
 //
 // Limits: K >= 2, N >= 2, and M >= 2 with TRANSPOSE_A. ROWS is a multiple of 16 (8 allowed without TRANSPOSE_A).
 // EDGE = false: M >= ROWS, N >= 8 VECTORS, K any; the last tiles are moved back to fit, and outputs that two tiles share are written
@@ -34,9 +34,7 @@ layout(constant_id = 5) const bool EDGE = false;
 layout(constant_id = 6) const bool RESIDUAL = false;
 layout(constant_id = 7) const uint ACTIVATION = 0;
 
-layout(constant_id = 8) const uint PAIRS = 1;
-
-const uint BLOCK = 64;                                     // even multiple of PAIRS
+const uint BLOCK = 64;                                     // k of one chain of FMAs
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pair { uint64_t bits; };
 
@@ -65,7 +63,7 @@ vec4 load_block(uint64_t base, uint stride, bool along_k, uint first, uint exten
     return vec4(p.x, q.x, p.y, q.y);
 }
 
-vec2 masked(vec2 v, bvec2 keep) { return mix(vec2(0.0), v, keep); }
+vec2 unless(bool repeated, vec2 v) { return repeated ? vec2(0.0, v.y) : v; }
 
 void main() {
     uint lane = gl_SubgroupInvocationID;
@@ -85,29 +83,27 @@ void main() {
         float sum[ROWS][VECTORS];
         [[unroll]] for (uint i = 0; i < ROWS; i++)
             [[unroll]] for (uint j = 0; j < VECTORS; j++) sum[i][j] = 0.0;
-        for (uint first = block; first < min(k, block + BLOCK); first += 2 * PAIRS) {
-            vec2 av[PAIRS][(ROWS + 15) / 16 * 2], bv[PAIRS][VECTORS];
-            [[unroll]] for (uint u = 0; u < PAIRS; u++) {
-                uint step = first + 2 * u, at_k = min(step, k - 2);
-                bvec2 keep = bvec2(at_k == step, step < k);    // past the end: pairs that were taken already count 0
-                if (ROWS == 8) {
-                    av[u][0] = masked(load_pair(A, (EDGE ? min(row + lane, m - 1) : row + lane) * lda + at_k), keep);
-                } else [[unroll]] for (uint j = 0; j < ROWS / 16; j++) {
-                    vec4 v = load_block(A, lda, !TRANSPOSE_A, row + 16 * j + 2 * lane, m, at_k);
-                    av[u][2 * j] = masked(v.xy, keep);
-                    av[u][2 * j + 1] = masked(v.zw, keep);
-                }
-                [[unroll]] for (uint j = 0; j < VECTORS / 2; j++) {
-                    vec4 v = load_block(B, ldb, TRANSPOSE_B, column + 16 * j + 2 * lane, n, at_k);
-                    bv[u][2 * j] = masked(v.xy, keep);
-                    bv[u][2 * j + 1] = masked(v.zw, keep);
-                }
+        for (uint step = block; step < min(k, block + BLOCK); step += 2) {
+            uint at_k = min(step, k - 2);
+            bool repeated = at_k != step;                      // odd K: the first of the last pair was taken already
+            vec2 av[(ROWS + 15) / 16 * 2], bv[VECTORS];
+            if (ROWS == 8) {
+                av[0] = unless(repeated, load_pair(A, (EDGE ? min(row + lane, m - 1) : row + lane) * lda + at_k));
+            } else [[unroll]] for (uint j = 0; j < ROWS / 16; j++) {
+                vec4 v = load_block(A, lda, !TRANSPOSE_A, row + 16 * j + 2 * lane, m, at_k);
+                av[2 * j] = unless(repeated, v.xy);
+                av[2 * j + 1] = unless(repeated, v.zw);
             }
-            [[unroll]] for (uint i = 0; i < ROWS; i++)         // a row stays in registers over all its k
-                [[unroll]] for (uint h = 0; h < 2 * PAIRS; h++) {
-                    float x = ROWS == 8 ? subgroupBroadcast(av[h / 2][0][h % 2], i)
-                                        : subgroupBroadcast(av[h / 2][2 * (i / 16) + i % 2][h % 2], (i % 16) / 2);
-                    [[unroll]] for (uint j = 0; j < VECTORS; j++) sum[i][j] = fma(x, bv[h / 2][j][h % 2], sum[i][j]);
+            [[unroll]] for (uint j = 0; j < VECTORS / 2; j++) {
+                vec4 v = load_block(B, ldb, TRANSPOSE_B, column + 16 * j + 2 * lane, n, at_k);
+                bv[2 * j] = unless(repeated, v.xy);
+                bv[2 * j + 1] = unless(repeated, v.zw);
+            }
+            [[unroll]] for (uint i = 0; i < ROWS; i++)         // a row of sums stays in registers over both k
+                [[unroll]] for (uint h = 0; h < 2; h++) {
+                    float x = ROWS == 8 ? subgroupBroadcast(av[0][h], i)
+                                        : subgroupBroadcast(av[2 * (i / 16) + i % 2][h], (i % 16) / 2);
+                    [[unroll]] for (uint j = 0; j < VECTORS; j++) sum[i][j] = fma(x, bv[j][h], sum[i][j]);
                 }
         }
         [[unroll]] for (uint i = 0; i < ROWS; i++)

@@ -6,7 +6,8 @@
 // A workgroup owns TILE_M x TILE_N outputs and walks K in steps of TILE_K; an invocation owns EACH_M x EACH_N of them, in
 // groups of 4 x 4 spread over the tile, so that shared memory is read by vec4 without bank conflicts. Any M, N, K: tiles that
 // hang over an edge take checked loads and stores (a uniform branch). 16-byte loads where addresses and strides allow.
-// Each output is one chain of FMAs over K in order. Split K: workgroup z = batch * splits + part computes k in
+// Each output is a sum over blocks of `k_block` k (a multiple of TILE_K) of chains of FMAs, added up in C, because one long
+// chain errs several times as much as PyTorch's blocked sums do. Split K: workgroup z = batch * splits + part computes k in
 // [part k_part, (part + 1) k_part) into C + part * c_part; gemm_reduce adds the parts in order.
 //
 // Limits: invocations = TILE_M TILE_N / (EACH_M EACH_N); TILE_M TILE_K / 4 and TILE_N TILE_K / 4 are multiples of it;
@@ -35,7 +36,7 @@ layout(push_constant, scalar) uniform Arguments {
     uint batch_inner;
     uint a_outer, a_inner, b_outer, b_inner, c_outer, c_inner, r_outer, r_inner;
     float scale;
-    uint splits, k_part, c_part;
+    uint splits, k_part, c_part, k_block;
 };
 
 const uint THREADS = TILE_M * TILE_N / (EACH_M * EACH_N);
@@ -89,14 +90,16 @@ void keep_b(uint half_, uint index, vec4 v) {
     }
 }
 
-void put(uint64_t C, uint64_t R, uint row, uint column, vec4 sum) {
+// Adds four sums to the target: to bias and residual in the first block of K, then to what the target holds.
+void put(uint64_t C, uint64_t R, uint row, uint column, vec4 sum, bool first, bool last) {
     vec4 v = sum * scale;
-    Floats target = Floats(C + 4ul * (uint64_t(row) * ldc + column)), before = Floats(R + 4ul * (uint64_t(row) * ldr + column));
+    Floats target = Floats(C + 4ul * (uint64_t(row) * ldc + column));
+    Floats before = first ? Floats(R + 4ul * (uint64_t(row) * ldr + column)) : target;
     [[unroll]] for (uint i = 0; i < 4; i++)
         if (column + i < n) {
-            if (bias != 0) v[i] += Floats(bias).at[column + i];
-            if (RESIDUAL) v[i] += before.at[i];
-            v[i] = activate(ACTIVATION, v[i]);
+            if (first && bias != 0) v[i] += Floats(bias).at[column + i];
+            if (!first || RESIDUAL) v[i] += before.at[i];
+            if (last) v[i] = activate(ACTIVATION, v[i]);
         }
     if (column + 4 <= n && (uint(uint64_t(target)) & 15) == 0) Vec4s(uint64_t(target)).at[0] = v;
     else [[unroll]] for (uint i = 0; i < 4; i++) if (column + i < n) target.at[i] = v[i];
@@ -149,11 +152,15 @@ void main() {
             [[unroll]] for (uint i = 0; i < LOADS_A; i++) keep_a(half_, id + i * THREADS, next_a[i]);
             [[unroll]] for (uint i = 0; i < LOADS_B; i++) keep_b(half_, id + i * THREADS, next_b[i]);
         }
+        uint done = at_k + TILE_K - begin;
+        if (!more || done % k_block == 0)
+            [[unroll]] for (uint i = 0; i < EACH_M; i++) {
+                uint r = row + i / 4 * (4 * TILE_M / EACH_M) + 4 * y + i % 4;
+                [[unroll]] for (uint j = 0; j < GROUPS_N; j++) {
+                    if (r < m) put(C, R, r, column + 4 * (j * WIDE + x), sum[i][j], done <= k_block, !more);
+                    sum[i][j] = vec4(0.0);
+                }
+            }
         barrier();
-    }
-
-    [[unroll]] for (uint i = 0; i < EACH_M; i++) {
-        uint r = row + i / 4 * (4 * TILE_M / EACH_M) + 4 * y + i % 4;
-        if (r < m) [[unroll]] for (uint j = 0; j < GROUPS_N; j++) put(C, R, r, column + 4 * (j * WIDE + x), sum[i][j]);
     }
 }

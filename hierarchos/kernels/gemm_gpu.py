@@ -72,6 +72,7 @@ def lower(product: Product, profile: Profile, workspace: int) -> tuple[list[Laun
     if product.m <= VECTOR_ROWS and transpose_b and not transpose_a and product.k >= profile.subgroup:
         return [vector_launch(product, profile, name)], workspace
     tile, splits = choose_tile(product.m, product.n, product.k, product.batch, profile)
+    splits = -(-product.k // part_length(product.k, splits, tile))     # rounding up may leave the last ones empty
     if splits == 1:
         return [tiled_launch(product, tile, transpose_a, transpose_b, 1, name)], workspace
     part_bytes = 4 * product.batch * product.m * product.n
@@ -85,12 +86,22 @@ def lower(product: Product, profile: Profile, workspace: int) -> tuple[list[Laun
     return launches, start + splits * part_bytes
 
 
+def part_length(k: int, splits: int, tile: Tile) -> int:
+    """k of each part but the last, in whole steps of the tile."""
+    return -(-k // (splits * tile.k)) * tile.k
+
+
+def block(tile: Tile) -> int:
+    """k of one chain of FMAs, after which the sums are added to C: that traffic weighs more in the largest tile."""
+    return 512 if tile is TILES[0] else 256
+
+
 def tiled_launch(product: Product, tile: Tile, transpose_a: bool, transpose_b: bool, splits: int, name: str) -> Launch:
-    part = -(-product.k // (splits * tile.k)) * tile.k
+    part = part_length(product.k, splits, tile)
     groups = (-(-product.n // tile.n), -(-product.m // tile.m), product.batch * splits)
     constants = (tile.invocations, tile.m, tile.n, tile.k, tile.each_m, tile.each_n, transpose_a, transpose_b,
                  product.residual is not None, product.activation)
-    more = (U32(splits), U32(part), U32(product.batch * product.m * product.n))
+    more = (U32(splits), U32(part), U32(product.batch * product.m * product.n), U32(block(tile)))
     return Launch("gemm_gpu", groups, (*arguments(product, transpose_a, transpose_b), *more), constants, name,
                   product.operations, product.bytes_moved)
 

@@ -127,6 +127,15 @@ def test_split_k_repeats_its_bits(device, m, n, k):
     assert (check(device, op, *arrays, profile=SPLITTING) == check(device, op, *arrays, profile=SPLITTING)).all()
 
 
+def test_no_part_of_a_split_product_is_empty():
+    operands = [Operand((8193, 16), "f32", (16, 1)), Operand((8193, 16), "f32", (16, 1))]
+    large = Profile(device_class="gpu", subgroup=32, shared_bytes=49152, compute_units=132)
+    product, second = MatMul(transpose_a=True).lower(operands, [Operand((16, 16), "f32", (16, 1))], large).launches
+    splits, part = (product.arguments[at].value for at in (-4, -3))
+    assert splits > 16 and (splits - 1) * part < 8193 <= splits * part
+    assert second.arguments[6].value == splits
+
+
 def test_tiles_for_a_large_gpu():
     large = Profile(device_class="gpu", subgroup=32, shared_bytes=49152, compute_units=132)
     for n in (2048, 4096):
