@@ -3,8 +3,10 @@
     python -m validation.bench_gemm                     512^3 in its four layouts and the shapes of a small training step
     python -m validation.bench_gemm 4096,4096,4096 tn:256,1024,8192
     python -m validation.bench_gemm --device 1 --json
+    python -m validation.bench_gemm --cpu-time          a software driver on a machine that other work shares
 
-A line a product: the best of several runs, GFLOP/s, error against float64, and the ratio to PyTorch (time / time).
+A line a product: the best of several runs, GFLOP/s, error against float64, and the ratio to PyTorch (time / time). With
+--cpu-time: CPU time of this process divided by its cores, without PyTorch, whose threads spin while they wait.
 """
 from __future__ import annotations
 
@@ -36,14 +38,19 @@ def parse(text: str) -> tuple[bool, bool, int, int, int]:
     return ta, tb, m, n, k
 
 
-def best_time(run, seconds: float = 0.4, most: int = 50) -> float:
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def best_time(run, cpu_time: bool = False, seconds: float = 0.4, most: int = 50) -> float:
     """Shortest of repeated runs, after one that compiles and warms up."""
     run()
+    clock = (lambda: time.process_time() / cores()) if cpu_time else time.perf_counter
     times, start = [], time.perf_counter()
     while len(times) < 3 or (len(times) < most and time.perf_counter() - start < seconds):
-        before = time.perf_counter()
+        before = clock()
         run()
-        times.append(time.perf_counter() - before)
+        times.append(clock() - before)
     return min(times)
 
 
@@ -54,7 +61,7 @@ def place(device, kept: list, array: np.ndarray) -> tuple[int, Operand]:
     return block.address, Operand(array.shape, "f32", row_major(array.shape))
 
 
-def measure(device, text: str, repeats: int) -> dict:
+def measure(device, text: str, repeats: int, cpu_time: bool) -> dict:
     """One row of the table. `repeats` products are recorded in one submission, so that its cost does not count."""
     ta, tb, m, n, k = parse(text)
     random = np.random.default_rng(0)
@@ -66,11 +73,11 @@ def measure(device, text: str, repeats: int) -> dict:
     lowering = op.lower([o for _, o in inputs], [output[1]], profile)
     workspace, _ = place(device, kept, np.zeros(max(1, lowering.workspace // 4), np.float32))
     recorded = device.record(bind(lowering, inputs, [output], workspace, "gemm") * repeats)
-    seconds = best_time(recorded.run) / repeats
+    seconds = best_time(recorded.run, cpu_time) / repeats
     got = np.frombuffer(bytes(device.download(output[0], 4 * m * n)), np.float32).reshape(m, n)
     truth = (a.T if ta else a).astype(np.float64) @ (b.T if tb else b)
     row = {"product": text, "ms": 1e3 * seconds, "gflops": 2e-9 * m * n * k / seconds, "error": float(np.abs(got - truth).max())}
-    return row | beside_torch(a.T if ta else a, b.T if tb else b, truth, seconds)
+    return row if cpu_time else row | beside_torch(a.T if ta else a, b.T if tb else b, truth, seconds)
 
 
 def beside_torch(a: np.ndarray, b: np.ndarray, truth: np.ndarray, seconds: float) -> dict:
@@ -79,7 +86,7 @@ def beside_torch(a: np.ndarray, b: np.ndarray, truth: np.ndarray, seconds: float
         import torch
     except ImportError:
         return {}
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(cores())
     x, y = torch.from_numpy(a), torch.from_numpy(b)
     theirs = best_time(lambda: x @ y)
     error = float(np.abs((x @ y).numpy() - truth).max())
@@ -91,10 +98,11 @@ def main() -> None:
     parser.add_argument("products", nargs="*", default=DEFAULT, help="layout:M,N,K, for example nt:64,512,128")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--repeats", type=int, default=4, help="products in one submission")
+    parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     device = open_device(options.device)
-    rows = [measure(device, text, options.repeats) for text in options.products]
+    rows = [measure(device, text, options.repeats, options.cpu_time) for text in options.products]
     if options.json:
         print(json.dumps([{**row, "device": device.info.name, "driver": device.info.driver} for row in rows], indent=1))
         return
