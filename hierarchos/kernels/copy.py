@@ -1,21 +1,11 @@
 """Strided copies: how views become contiguous, how tensors are joined and padded, how states are written."""
 from __future__ import annotations
 
-from itertools import product
+from dataclasses import replace
 from math import prod
 
-from hierarchos.kernels.launch import U32, In, Launch, Operand, Out, Profile, Ref, Work
-
-MAX_RANK = 6                                        # what the push constants of copy_strided.comp hold
-
-
-def shifted(ref: Ref, elements: int) -> Ref:
-    """The same operand, `elements` 32-bit words further in."""
-    if isinstance(ref, Work):
-        return Work(ref.offset + 4 * elements, ref.nbytes - 4 * elements, ref.read, ref.write)
-    if isinstance(ref, In):
-        return In(ref.index, ref.offset + 4 * elements)
-    return Out(ref.index, ref.offset + 4 * elements, ref.read)
+from hierarchos.kernels.elementwise import copy_launch
+from hierarchos.kernels.launch import U32, Launch, Operand, Profile, Ref
 
 
 def coalesce(shape, source, target) -> list[tuple[int, int, int]]:
@@ -41,25 +31,10 @@ def fold_groups(invocations: int, local: int, profile: Profile) -> tuple[int, in
 def strided_copy(source: Ref, target: Ref, shape, source_strides, target_strides, profile: Profile,
                  label: str = "copy") -> tuple[Launch, ...]:
     """Launches that copy 32-bit elements between two strided layouts of the same shape."""
-    axes = coalesce(shape, source_strides, target_strides)
-    outer, inner = axes[:-MAX_RANK], axes[-MAX_RANK:]
-    launches = []
-    for index in product(*(range(extent) for extent, _, _ in outer)):
-        s = sum(i * axis[1] for i, axis in zip(index, outer, strict=True))
-        t = sum(i * axis[2] for i, axis in zip(index, outer, strict=True))
-        launches.append(_one_copy(shifted(source, s), shifted(target, t), inner, profile, label))
-    return tuple(launches)
-
-
-def _one_copy(source: Ref, target: Ref, axes, profile: Profile, label: str) -> Launch:
-    axes = [(1, 0, 0)] * (MAX_RANK - len(axes)) + axes
-    count = 1
-    for extent, _, _ in axes:
-        count *= extent
-    local = 64 if profile.device_class == "cpu" else 256
-    numbers = [a[0] for a in axes] + [a[1] for a in axes] + [a[2] for a in axes]
-    return Launch("copy_strided", fold_groups(count, local, profile), (source, target, U32(count), *map(U32, numbers)), (local,),
-                  label=label, bytes_moved=8.0 * count)
+    if 0 in shape:
+        return ()
+    layouts = (Operand(tuple(shape), "u32", tuple(strides)) for strides in (source_strides, target_strides))
+    return (replace(copy_launch(source, target, *layouts, profile), label=label),)
 
 
 def scatter_rows(state: Ref, rows: Ref, index: Ref, state_operand: Operand, rows_operand: Operand, profile: Profile) -> Launch:
