@@ -145,6 +145,15 @@ def test_heads_before_time_and_odd_starts(device, kind):
 
 
 @kinds
+def test_strided_gradients_of_the_output(device, kind):
+    q, k, v = operands(1, 9, 9, 2, 2, 16)
+    op, dout = AttentionBackward(AttentionRule(0.25)), normal(1, 2, 9, 16).transpose(0, 2, 1, 3)
+    out, lse = Attention(op.rule).reference([q, k, v])
+    dense, strided = (run_op(device, op, q, k, v, out, lse, d, profile=PROFILES[kind]) for d in (np.ascontiguousarray(dout), dout))
+    assert all((a == b).all() for a, b in zip(dense, strided, strict=True))
+
+
+@kinds
 def test_dropout_keeps_what_the_twin_keeps(device, kind):
     seed = np.array([7, 0xDEADBEEF], np.uint32)
     rule = AttentionRule(0.25, dropout=0.3, stream=5)

@@ -52,7 +52,7 @@ class AttentionBackward(Op):
     """q, k, v, out, log-sum-exp, dout, optional inputs of the rule -> dq, dk, dv."""
 
     rule: AttentionRule
-    strided_inputs = (0, 1, 2, 3, 5)
+    strided_inputs = (0, 1, 2)
 
     def infer(self, inputs: list[Spec]) -> list[Spec]:
         check_operands(self.rule, inputs, required=6)
