@@ -19,6 +19,7 @@ def lower_matmul(op, inputs: list[Operand], output: Operand, profile: Profile) -
 
 def lower_product(product: Product, profile: Profile, workspace: int = 0) -> tuple[list[Launch], int]:
     """Launches of one product, and the workspace in bytes when the first `workspace` of it are taken."""
+    assert product.batch <= profile.max_groups, f"a product of {product.batch} batch entries; the device takes {profile.max_groups}"
     if not tiled(product):
         return [simple(product, profile)], workspace
     if profile.device_class == "cpu" and profile.subgroup >= gemm_cpu.LANES:
