@@ -27,7 +27,7 @@ may_install() {
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 quietly() {                                         # shows what a command said only when it failed
-  said=$(as_root env DEBIAN_FRONTEND=noninteractive "$@" 2>&1 </dev/null) || { printf '%s\n' "$said" | tail -n 20 >&2; return 1; }
+  said=$(as_root env DEBIAN_FRONTEND=noninteractive "$@" 2>&1 </dev/null) || { printf '%s\n' "$said" | tail -n 5 >&2; return 1; }
 }
 
 update_lists() { quietly apt-get update -qq; }
