@@ -3,6 +3,7 @@
 //     stats = lse [B,Hq,T], delta [B,Hq,T] = sum over channels of dout * outcome, seed [2], offsets [B] (given, or keys - queries)
 // Layouts: outcome and dout [B,T,Hq,channels], lse [B,Hq,T], all contiguous. One invocation a row. NumPy twin: attention_backward_reference.
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -19,8 +20,13 @@ void main() {
     const uint rows = batch * queries * heads, row = gl_GlobalInvocationID.x;
     if (row >= rows) return;
     const uint b = row / (queries * heads), t = row / heads % queries, h = row % heads, n = (b * heads + h) * queries + t;
-    float delta = 0.0;
-    for (uint c = 0; c < channels; c++) delta = fma(dout.at[row * channels + c], outcome.at[row * channels + c], delta);
+    float parts[4] = { 0.0, 0.0, 0.0, 0.0 };           // four loads of each under way at a time
+    uint at = row * channels;
+    const uint stop = at + channels;
+    for (; at + 4 <= stop; at += 4)
+        [[unroll]] for (uint u = 0; u < 4; u++) parts[u] = fma(dout.at[at + u], outcome.at[at + u], parts[u]);
+    for (; at < stop; at++) parts[0] = fma(dout.at[at], outcome.at[at], parts[0]);
+    const float delta = (parts[0] + parts[1]) + (parts[2] + parts[3]);
     stats.at[n] = lse.at[n];
     stats.at[rows + n] = delta;
     if (row == 0) {

@@ -9,7 +9,7 @@ from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Out, P
 
 INVOCATIONS = 128
 ACROSS, DOWN = 16, INVOCATIONS // 16                # the invocations of a workgroup over a tile's columns and lines
-CHUNK = 32                                          # channels in shared memory at a time
+MOST_LINES = 4                                      # 8 was slower in every case on an H200: fewer workgroups at a time
 MOST_SUMS = 64                                      # registers of an invocation for the sums over channels
 MOST_SPLITS = 64
 SPLIT_TILES = 2                                     # a split covers at least this many tiles of keys
@@ -42,18 +42,18 @@ def chunks(width: int, chunk: int) -> int:
 
 
 def choose_tile(lines: int, columns: int, batch: int, sums: tuple[int, ...], line_tiles: int, profile: Profile) -> Tile:
-    """The highest tile that fits and still gives every multiprocessor a workgroup.
+    """The highest tile that fits and still gives every multiprocessor two workgroups.
 
     lines, columns: rows or keys along either side; batch: independent problems; sums: widths of what is summed in registers."""
-    chunk = min(CHUNK, -(-max(sums) // 16) * 16)
-    across = next(c for c in (4, 2, 1) if ACROSS * c < 2 * columns or c == 1)
+    chunk, widest = (16, 4) if max(sums) <= 16 else (32, 4) if max(sums) <= 32 else (64, 2)
+    across = next(c for c in (4, 2, 1) if c <= widest and (ACROSS * c < 2 * columns or c == 1))
     best = None
-    for own in (1, 2, 4, 8):
-        candidates = (Tile(own, c, chunk) for c in (4, 2, 1) if c <= across)
+    for own in (1, 2, MOST_LINES):
+        candidates = (Tile(own, c, d) for d in (chunk, 32, 16) if d <= chunk for c in (4, 2, 1) if c <= across)
         tile = next((t for t in candidates if t.shared_bytes(line_tiles) <= profile.shared_bytes), None)
         registers = own * sum(chunks(width, chunk) * chunk // ACROSS for width in sums)
         if best and (tile is None or registers > MOST_SUMS or tile.height >= 2 * lines
-                     or batch * chunks(lines, tile.height) < profile.compute_units):
+                     or batch * chunks(lines, tile.height) < 2 * profile.compute_units):
             break
         best = tile or best
     assert best, f"no attention tile fits {profile.shared_bytes} bytes of shared memory"
