@@ -16,8 +16,8 @@ from validation.parity.engine import without_gradient
 from validation.parity.gates import SETTINGS, Measure, Record, after_steps, largest
 
 
-def compare(case: Case, engine) -> list[Record]:
-    """All records of a case."""
+def compare(case: Case, engine, orders: int = oracle.ORDERS) -> list[Record]:
+    """All records of a case. orders: of float32 PyTorch, see `gates.after_steps`."""
     reference = oracle.build(case)
     raw = reference.config.to_dict()
     model, values = resolve(raw), oracle.values_of(reference)
@@ -25,7 +25,7 @@ def compare(case: Case, engine) -> list[Record]:
     truth, single = (oracle.run(case, arrays, SETTINGS, double) for double in (True, False))
     engine.prepare(model, values, arrays)
     measures = [*logits_and_loss(engine, arrays, truth, single), *gradients(engine, model, arrays, truth, single),
-                *steps(engine, truth, single), *round_trip(reference, model, values, case, arrays)]
+                *steps(engine, case, arrays, truth, single, orders), *round_trip(reference, model, values, case, arrays)]
     blank = Record(case.model_type, case.name, "", 0.0, 0.0, 0.0, True, engine.device, engine.driver)
     return [replace(blank, quantity=name, error=m.error, pytorch_error=m.pytorch_error, gate=m.gate, passed=m.passed)
             for name, m in measures]
@@ -49,13 +49,14 @@ def gradients(engine, model, arrays: dict, truth, single):
             yield f"gradient of {name}", largest(found[name], expected, single.gradients[name])
 
 
-def steps(engine, truth, single):
+def steps(engine, case: Case, arrays: dict, truth, single, orders: int):
     """Every parameter after each AdamW run."""
     for setting in SETTINGS:
         count, eps, decay = setting
+        singles = oracle.realisations(case, arrays, setting, orders) if setting == SETTINGS[2] else [single.after[setting]]
         found = engine.train(*setting)
         for name, expected in truth.after[setting].items():
-            measures = after_steps(setting, found[name], expected, single.after[setting][name], truth.firm[setting][name])
+            measures = after_steps(setting, found[name], expected, [one[name] for one in singles], truth.firm[setting][name])
             for kind, measure in measures:
                 yield f"{name} after {count} steps, eps {eps:g}, decay {decay:g}, {kind}", measure
 

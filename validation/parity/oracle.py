@@ -19,6 +19,9 @@ from validation.parity.cases import Case
 CONVERSIONS = (torch.Tensor.to, torch.Tensor.type)
 SOFTMAX = (torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
 CIRCULAR = (torch.Tensor.cos, torch.Tensor.sin, torch.cos, torch.sin)
+torch.set_num_threads(1)      # the same sums everywhere; these models are too small for more
+
+ORDERS = 6            # of float32 PyTorch, for the runs whose outcome depends on rounding noise
 FIRM = 1e-4     # share of the largest gradient of its tensor that an element's must keep (design.md, decision 10)
 
 
@@ -48,6 +51,41 @@ class Results:
     gradients: dict[str, np.ndarray | None]
     after: dict[tuple, dict[str, np.ndarray]] = field(default_factory=dict)
     firm: dict[tuple, dict[str, np.ndarray]] = field(default_factory=dict)     # elements whose gradient stayed large
+
+
+@dataclass(frozen=True)
+class Reordering:
+    """A float32 run that is the same mathematics in another order: vocabulary permuted, rows of the batch reversed.
+
+    What PyTorch's float32 gives is one of many results that differ by rounding; number 0 is the order as it is."""
+
+    number: int
+
+    def permutation(self, vocabulary: int) -> np.ndarray:
+        """new id of each id."""
+        return np.random.default_rng(self.number).permutation(vocabulary) if self.number else np.arange(vocabulary)
+
+    def arrays(self, arrays: dict, vocabulary: int) -> dict:
+        """The batch in the other order."""
+        if not self.number:
+            return arrays
+        new = self.permutation(vocabulary).astype(np.int32)
+        renamed = {name: np.where(arrays[name] >= 0, new[arrays[name]], -100) for name in ("ids", "labels")}
+        return {name: array[::-1].copy() for name, array in (arrays | renamed).items()}
+
+    def apply(self, model) -> list:
+        """Permutes the rows of embedding and head in place; returns those parameters, each once."""
+        rows = {id(p): p for part in (model.get_input_embeddings(), model.get_output_embeddings()) for p in part.parameters()}
+        order = torch.from_numpy(np.argsort(self.permutation(model.config.vocab_size)))
+        for parameter in rows.values():
+            parameter.data = parameter.data[order].clone()
+        return list(rows.values())
+
+    def undo(self, model, parameters: list) -> None:
+        """The rows as they were."""
+        new = torch.from_numpy(self.permutation(model.config.vocab_size))
+        for parameter in parameters:
+            parameter.data = parameter.data[new].clone()
 
 
 def build(case: Case):
@@ -88,6 +126,18 @@ def run(case: Case, arrays: dict, settings, double: bool) -> Results:
         for setting, model in zip(settings, models[1:], strict=True):
             results.firm[setting] = train(model, batch, *setting)
             results.after[setting] = {name: _array(parameter) for name, parameter in model.named_parameters()}
+    return results
+
+
+def realisations(case: Case, arrays: dict, setting: tuple, count: int = ORDERS) -> list[dict[str, np.ndarray]]:
+    """Parameters after a run of float32 AdamW in `count` orders of the same mathematics."""
+    results = []
+    for number in range(count):
+        model, order = build(case), Reordering(number)
+        permuted = order.apply(model)
+        train(model, inputs_of(case, order.arrays(arrays, model.config.vocab_size)), *setting)
+        order.undo(model, permuted)
+        results.append({name: _array(parameter) for name, parameter in model.named_parameters()})
     return results
 
 
