@@ -11,9 +11,12 @@ from hierarchos.errors import UserError, nearest
 from pipelines.bench.workloads import DEFAULT, WORKLOADS
 
 
-def bench(names: list[str], as_json: bool = False, select: str = "auto", budget: float = 2.0) -> int:
-    """Prints a table (or a JSON list) of the workloads `names`; none: the default ones. Returns the exit status."""
+def bench(names: list[str], as_json: bool = False, select: str = "auto", budget: float = 2.0, profile: bool = False) -> int:
+    """Prints a table (or a JSON list) of the workloads `names`; none: the default ones. profile: time by kernel as well.
+
+    Returns the exit status."""
     from hierarchos.vulkan import open_device
+    from pipelines.bench.profile import kernel_table, show
     from pipelines.bench.timing import time_workload
 
     for name in names:
@@ -28,6 +31,10 @@ def bench(names: list[str], as_json: bool = False, select: str = "auto", budget:
             rows.append(row)
             if not as_json:
                 print(line(row, len(rows) == 1), flush=True)
+            if profile:
+                row["kernels"] = kernel_table(WORKLOADS[name], device)
+                if not as_json:
+                    print(show(row["kernels"]), flush=True)
     if as_json:
         print(json.dumps(rows, indent=1))
     return 0

@@ -33,13 +33,9 @@ class Timing:
 
 def time_workload(workload: Workload, device, budget: float = 2.0, seed: int = 0) -> Timing:
     """Runs `workload` for about `budget` seconds (at least 3 times)."""
-    import numpy as np
-
     begun = time.perf_counter()
     program, repeat = build(workload, device, seed)
-    feeds = workload.feeds(np.random.default_rng(seed))
-    if workload.trains:
-        feeds["scalars"] = adamw_scalars(1, [(1e-3, 0.01), (1e-3, 0.0)])
+    feeds = feeds_of(workload, seed)
     first = program.run(feeds)
     setup = time.perf_counter() - begun
     times = sample(lambda: program.run(feeds), budget)
@@ -71,7 +67,15 @@ def sample(run: Callable[[], object], budget: float) -> list[float]:
     return times
 
 
-def build(workload: Workload, device, seed: int) -> tuple[Program, int]:
+def feeds_of(workload: Workload, seed: int) -> dict:
+    """Inputs of a program that `build` made."""
+    import numpy as np
+
+    feeds = workload.feeds(np.random.default_rng(seed))
+    return feeds | {"scalars": adamw_scalars(1, [(1e-3, 0.01), (1e-3, 0.0)])} if workload.trains else feeds
+
+
+def build(workload: Workload, device, seed: int, profile: bool = False) -> tuple[Program, int]:
     """The program of a workload with its parameters in place, and how many products one run of it does."""
     with tracing(Graph()):
         w = Weights()
@@ -81,7 +85,7 @@ def build(workload: Workload, device, seed: int) -> tuple[Program, int]:
     for spec in w.specs:
         store.write(spec.name, initial_value(spec, seed))
     if not workload.trains:
-        return compile_program(repeated(workload), device, store), REPEAT
+        return compile_program(repeated(workload), device, store, profile=profile), REPEAT
     for arena in (GRADIENTS, FIRST, SECOND):
         store.mirror(arena, of=PARAMETERS)
     floats = store.layout.find(PARAMETERS).spec.size
@@ -91,7 +95,7 @@ def build(workload: Workload, device, seed: int) -> tuple[Program, int]:
         graph.outputs["loss"] = workload.trace(w)
         store_gradients(graph.outputs["loss"], w)
         trace_update(Update(floats))
-    return compile_program(graph, device, store), 1
+    return compile_program(graph, device, store, profile=profile), 1
 
 
 def repeated(workload: Workload) -> Graph:
