@@ -1,7 +1,9 @@
 #version 460
 // Gradient of the queries of an attention, for devices without fast shared memory: a lane owns rows,
 // which stay in registers, and goes through the keys, which are the same for all lanes.
-//     p_j = exp(SCALE q k_j - lse),  dp_j = dropout(dout v_j),  dq = SCALE sum_j p_j (dp_j - delta) k_j
+//     p_j = exp(SCALE q k_j - lse),  dp_j = dropout(dout v_j),  dq = SCALE sum_j p_j (dp_j - delta) k_j,
+//     delta += sum_j p_j (dp_j - delta), which is 0 but for the rounding of dout * outcome: the keys' gradients, which must add up
+//     to nothing over the keys (the gradient of a key bias), then read a delta three times closer.
 // Layouts: q [B,T,Hq,WIDTH], k [B,S,Hk,WIDTH], v [B,S,Hk,VALUE_WIDTH] strided (last stride 1); dout and dq contiguous; stats as
 // attention_delta.comp writes them. Workgroup = subgroup = LANES; grid: row blocks, key heads, batch.
 // Limits: fewer than 2^32 elements in each operand. NumPy twin: attention_backward_reference.
@@ -31,7 +33,7 @@ void main() {
     const int offset = Ints(stats).at[2 * all_rows + 2 + batch];
     const uvec2 key = DROP_BELOW > 0 ? uvec2(Uints(stats).at[2 * all_rows], Uints(stats).at[2 * all_rows + 1]) : uvec2(0);
 
-    float query[OWN][PADDED], sum[OWN][PADDED], gradient[OWN][VALUE_PADDED], lse[OWN], delta[OWN];
+    float query[OWN][PADDED], sum[OWN][PADDED], gradient[OWN][VALUE_PADDED], lse[OWN], delta[OWN], left[OWN];
     int first[OWN], last[OWN], segment[OWN];
     uint score_row[OWN], at[OWN], from[OWN];
     [[unroll]] for (uint r = 0; r < OWN; r++) {
@@ -44,6 +46,7 @@ void main() {
         score_row[r] = (batch * heads + h) * queries + t;
         lse[r] = stats.at[score_row[r]];
         delta[r] = stats.at[all_rows + score_row[r]];
+        left[r] = 0.0;
     }
     LOAD_OWN(query, PADDED, WIDTH, q, at, SCALE)
     LOAD_OWN(gradient, VALUE_PADDED, VALUE_WIDTH, dout, from, 1.0)
@@ -67,6 +70,7 @@ void main() {
                 const float probability = seen ? exp_(score[r] - lse[r]) : 0.0;
                 const float dropped = DROP_BELOW > 0 ? dscore[r] * keep(bits[r], j) : dscore[r];
                 dscore[r] = probability * (dropped - delta[r]);
+                left[r] += dscore[r];
             }
             ADD_OWN(sum, dscore, PADDED, WIDTH, k, k_base + uint(j) * k_stride.y)
         }
@@ -77,6 +81,7 @@ void main() {
         const uint row = block + r * LANES + lane;
         at[r] = ((batch * queries + row / GROUP) * heads + head * GROUP + row % GROUP) * WIDTH;
         factor[r] = SCALE;
+        if (row < rows) stats.at[all_rows + score_row[r]] = delta[r] + left[r];
     }
     STORE_OWN(sum, PADDED, WIDTH, dq, at, factor, block, rows)
 }

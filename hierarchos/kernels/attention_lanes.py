@@ -3,6 +3,8 @@
 What that costs on lavapipe, and why the kernels look as they do: shaders/include/attention_lanes.glsl."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hierarchos.kernels.attention_arguments import constants, delta, optional, pairs, sizes, stats_bytes
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
 from hierarchos.kernels.launch import In, Launch, Lowering, Operand, Out, Profile, Work
@@ -46,11 +48,12 @@ def lanes_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Opera
 
 
 def lanes_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
-    """Three launches: statistics of rows, dq, dk and dv."""
-    stats, segments = Work(0, stats_bytes(shape), write=False), optional(rule, 6, "segments_q", "segments_k")
-    operands, numbers, work = (In(0), In(1), In(2), In(5), stats), sizes(rule, shape, inputs), 2.0 * pairs(rule, shape)
+    """Three launches: statistics of rows, dq (which corrects the delta of the statistics), dk and dv."""
+    segments, numbers, work = optional(rule, 6, "segments_q", "segments_k"), sizes(rule, shape, inputs), 2.0 * pairs(rule, shape)
+    operands, stats = (In(0), In(1), In(2), In(5)), Work(0, stats_bytes(shape))
     dq = launch("attention_lanes_rows", "attention dq", rule, shape, shape.queries * shape.group,
-                (*operands, Out(0), *segments, *numbers), profile.subgroup, work * (2 * shape.width + shape.value_width))
+                (*operands, stats, Out(0), *segments, *numbers), profile.subgroup, work * (2 * shape.width + shape.value_width))
     dkv = launch("attention_lanes_keys", "attention dk dv", rule, shape, shape.keys,
-                 (*operands, Out(1), Out(2), *segments, *numbers), profile.subgroup, 2 * work * (shape.width + shape.value_width))
+                 (*operands, replace(stats, write=False), Out(1), Out(2), *segments, *numbers), profile.subgroup,
+                 2 * work * (shape.width + shape.value_width))
     return Lowering((delta(rule, shape, 64), dq, dkv), stats_bytes(shape))

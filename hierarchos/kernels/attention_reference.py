@@ -71,7 +71,9 @@ def attention_reference(rule: AttentionRule, q, k, v, optional: dict[str, np.nda
 
 
 def attention_backward_reference(rule: AttentionRule, q, k, v, out, lse, dout, optional: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """dq, dk, dv. With p = exp(score - lse), dp = dropout(dout v^T), delta = sum(dout out): ds = p (dp - delta)."""
+    """dq, dk, dv. With p = exp(score - lse), dp = dropout(dout v^T), delta = sum(dout out): ds = p (dp - delta).
+
+    dk uses a delta without its rounding: with what the row of ds adds up to, which would be 0, put back."""
     import numpy as np
 
     shape = AttentionShape.of(q.shape, k.shape, v.shape)
@@ -83,8 +85,10 @@ def attention_backward_reference(rule: AttentionRule, q, k, v, out, lse, dout, o
         factor = np.where(kept(rule, shape, optional["seed"]), q.dtype.type(1 / (1 - rule.dropout)), q.dtype.type(0))
         dropped, dprobability = probability * factor, dprobability * factor
     delta = (dout * out).sum(-1).transpose(0, 2, 1)[..., None]
-    dscore = probability * (dprobability - delta) * q.dtype.type(rule.scale)
-    dq = np.einsum("bhts,bshd->bthd", dscore, np.repeat(k, shape.group, axis=2))
+    scale = q.dtype.type(rule.scale)
+    dscore = probability * (dprobability - delta)
+    dq = np.einsum("bhts,bshd->bthd", dscore * scale, np.repeat(k, shape.group, axis=2))
+    dscore = probability * (dprobability - (delta + dscore.sum(-1, keepdims=True))) * scale
     dk = np.einsum("bhts,bthd->bshd", dscore, q)
     dv = np.einsum("bhts,bthd->bshd", dropped, dout)
     return [dq.astype(q.dtype), sum_groups(dk, shape).astype(q.dtype), sum_groups(dv, shape).astype(q.dtype)]
