@@ -1,6 +1,8 @@
 """Fixtures that every test may use."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 
@@ -12,3 +14,26 @@ def device(tmp_path_factory):
     yield opened
     opened.close()
     assert opened.validation_messages == []
+
+
+@pytest.fixture(scope="session")
+def tiny_model():
+    from hierarchos.models.registry import resolve
+    from tests.tiny import TINY
+
+    return resolve(dict(TINY))
+
+
+@pytest.fixture
+def tiny_trainer(device, tmp_path, tiny_model):
+    """tiny_trainer(folder="a", **settings) -> a Trainer that has not started."""
+    from hierarchos.training.loop import Trainer
+    from tests.tiny import RandomBatches, Settings
+
+    def make(folder: str = "run", batches=None, model=tiny_model, seed: int = 7, observer=None, **changes):
+        settings = replace(Settings(), **changes)
+        batches = batches or RandomBatches(settings.batch_size, settings.sequence_length)
+        validation = [RandomBatches(3, 9, seed=99).batch(number) for number in range(2)]
+        return Trainer(model, settings, batches, validation, device, tmp_path / folder, seed=seed, observer=observer)
+
+    return make

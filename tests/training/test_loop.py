@@ -7,7 +7,7 @@ import pytest
 from hierarchos.training.checkpoint import checkpoints
 from hierarchos.training.errors import NotFinite
 from hierarchos.training.metrics import read_metrics, without_timing
-from tests.training.conftest import Optimizer, RandomBatches
+from tests.tiny import Optimizer, RandomBatches
 
 GPT2 = {"model_type": "gpt2", "vocab_size": 61, "n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 32,
         "attn_pdrop": 0.2, "resid_pdrop": 0.1, "embd_pdrop": 0.1}

@@ -1,10 +1,9 @@
 """A model of a few thousand parameters, batches by number, and settings: what the training tests run on."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
-import pytest
 
 TINY = {"model_type": "llama", "vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
         "num_attention_heads": 3, "num_key_value_heads": 1, "max_position_embeddings": 64, "tie_word_embeddings": True}
@@ -63,24 +62,3 @@ class RandomBatches:
         targets = np.where(weights > 0, np.roll(ids, -1, 1), -100).astype(np.int32)
         positions = np.tile(np.arange(self.shape[1], dtype=np.int32), (self.shape[0], 1))
         return {"ids": ids, "targets": targets, "positions": positions, "segments": np.ones(self.shape, np.int32), "token_weights": weights}
-
-
-@pytest.fixture(scope="session")
-def tiny_model():
-    from hierarchos.models.registry import resolve
-
-    return resolve(dict(TINY))
-
-
-@pytest.fixture
-def tiny_trainer(device, tmp_path, tiny_model):
-    """tiny_trainer(folder="a", **settings) -> a Trainer that has not started."""
-    from hierarchos.training.loop import Trainer
-
-    def make(folder: str = "run", batches=None, model=tiny_model, seed: int = 7, observer=None, **changes) -> Trainer:
-        settings = replace(Settings(), **changes)
-        batches = batches or RandomBatches(settings.batch_size, settings.sequence_length)
-        validation = [RandomBatches(3, 9, seed=99).batch(number) for number in range(2)]
-        return Trainer(model, settings, batches, validation, device, tmp_path / folder, seed=seed, observer=observer)
-
-    return make
