@@ -123,7 +123,7 @@ def test_a_number_that_is_not_finite_stops_the_run_and_spares_the_weights(tiny_t
 
     def poisoned(number):
         made = batch(number)
-        return made if number != 3 else made | {"token_weights": np.full_like(made["token_weights"], np.inf)}
+        return made if number != 3 else made | {"token_weights": np.full_like(made["token_weights"], np.nan)}
 
     trainer.train_batches.batch = poisoned
     with pytest.raises(NotFinite) as stopped:
