@@ -20,7 +20,8 @@ from hierarchos.kernels.launch import Operand, Profile, row_major
 from tests.support import run_op
 
 TOLERANCE = 2e-6
-SMALL_TILES = Profile(device_class="gpu", subgroup=8, shared_bytes=8192)          # small tiles compile fast on a CPU driver
+SMALL_TILES = Profile(device_class="gpu", subgroup=8, shared_bytes=4096)          # small tiles compile fast on a CPU driver
+TALL_TILES = Profile(device_class="gpu", subgroup=8, shared_bytes=32768, compute_units=1)
 PROFILES = {"cpu": None, "gpu": SMALL_TILES}
 random = np.random.default_rng(11)
 kinds = pytest.mark.parametrize("kind", PROFILES)
@@ -66,6 +67,10 @@ def check(device, rule: AttentionRule, qkv, optional=(), kind="cpu", profile=Non
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (7, 7), (31, 31), (33, 33), (1, 33), (7, 65), (65, 7), (257, 257)])
 def test_causal_attention_of_any_length(device, kind, queries, keys):
     check(device, AttentionRule(16**-0.5), operands(2 if queries < 100 else 1, queries, keys, 2, 2, 16), kind=kind)
+
+
+def test_tall_tiles(device):
+    check(device, AttentionRule(0.25, window=50), operands(1, 70, 70, 4, 2, 24), profile=TALL_TILES)
 
 
 @kinds
@@ -196,7 +201,7 @@ def test_a_nan_is_not_hidden(device, kind):
 
 
 def test_few_queries_split_the_keys_between_multiprocessors(device):
-    profile = Profile(device_class="gpu", subgroup=8, shared_bytes=8192, compute_units=16)
+    profile = Profile(device_class="gpu", subgroup=8, shared_bytes=4096, compute_units=16)
     qkv = operands(1, 1, 300, 2, 1, 16)
     launches = tiles_forward(AttentionRule(0.25), AttentionShape.of(*(a.shape for a in qkv)),
                              [Operand(a.shape, "f32", row_major(a.shape)) for a in qkv], profile).launches
