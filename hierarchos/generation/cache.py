@@ -9,7 +9,7 @@ from hierarchos.graph.op import tracing
 from hierarchos.graph.ops.leaf import State
 from hierarchos.graph.tensor import Graph, Spec, Tensor
 from hierarchos.models.family import Model
-from hierarchos.nn.batch import input_batch
+from hierarchos.nn.batch import input_batch, logits_of
 
 PREFIX = "cache/"
 SEGMENTS = PREFIX + "segments"      # i32 [B,S]: 1 where a slot holds a token, 0 elsewhere
@@ -41,7 +41,7 @@ def decode_graph(model: Model, rows: int, length: int, capacity: int) -> Graph:
         segments = F.write_rows(F.state(SEGMENTS, (rows, capacity), "i32"), batch.segments, offset)
         output = model.forward(model.weights(), replace(batch, cache=KeyValueCache(capacity, offset, segments)))
         hidden = F.gather_rows(F.reshape(output.hidden, (rows * length, output.hidden.shape[-1])), last)
-        graph.outputs["logits"] = F.linear(hidden, output.head, output.head_bias)
+        graph.outputs["logits"] = logits_of(output, hidden)
     return graph
 
 

@@ -49,12 +49,16 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """hidden [B,T,D] after the final norm; the head's weight [V,D] (`head_name`: its parameter, maybe the embedding) and bias [V]."""
+    """hidden [B,T,D] after the final norm; the head's weight [V,D] (`head_name`: its parameter, maybe the embedding) and bias [V].
+
+    logits = softcap(scale * (hidden head^T + bias)), softcap(v) = c tanh(v / c)."""
 
     hidden: Tensor
     head: Tensor
     head_name: str
     head_bias: Tensor | None = None
+    scale: float = 1.0
+    softcap: float | None = None
 
 
 def input_batch(rows: int, length: int, training: bool = False, recompute: bool = False) -> Batch:
@@ -70,10 +74,18 @@ def region(batch: Batch, name: str) -> AbstractContextManager:
 
 def logits(output: Output) -> Tensor:
     """[B,T,V]. For inference: training uses `token_loss`, which never stores them."""
-    return F.linear(output.hidden, output.head, output.head_bias)
+    return logits_of(output, output.hidden)
+
+
+def logits_of(output: Output, hidden: Tensor) -> Tensor:
+    """[..., V] of some rows of the hidden states [..., D]."""
+    z = F.linear(hidden, output.head, output.head_bias)
+    z = z if output.scale == 1 else z * output.scale
+    return z if output.softcap is None else F.tanh(z * (1 / output.softcap)) * output.softcap
 
 
 def token_loss(output: Output, targets: Tensor, token_weights: Tensor) -> tuple[Tensor, Tensor]:
     """(sum of token_weights * nll, nll of each token [N]); targets i32 [N] (-100: not trained), N = B*T."""
     rows, length, width = output.hidden.shape
-    return F.lm_head_loss(F.reshape(output.hidden, (rows * length, width)), output.head, targets, token_weights, bias=output.head_bias)
+    return F.lm_head_loss(F.reshape(output.hidden, (rows * length, width)), output.head, targets, token_weights,
+                          bias=output.head_bias, scale=output.scale, softcap=output.softcap)

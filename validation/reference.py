@@ -1,0 +1,63 @@
+"""Builds the models of Transformers that a variant of `validation.tiny` names, with weights in which everything bites."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+import numpy as np
+import torch
+import transformers
+
+from validation.parity.oracle import CIRCULAR, StayDouble, precise
+from validation.tiny import Tiny
+
+
+class ExactTables(StayDouble):
+    """`StayDouble`, with rotary tables rounded to float32 as our programs hold them: what remains is pure float64."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in CIRCULAR and args[0].dtype == torch.float32:
+            return func(args[0].double()).float()
+        if func is torch.baddbmm:               # GPT-2 hands it float32 memory to be overwritten
+            args = (args[0].double(), *args[1:])
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def build(tiny: Tiny, double: bool = True):
+    """The model in evaluation mode, attention "eager", noise added to every parameter in their order."""
+    config = transformers.CONFIG_MAPPING[tiny.model_type](**tiny.config)
+    options = {"attn_implementation": "eager", "dtype": torch.float32}
+    torch.manual_seed(0)
+    if tiny.auto:
+        model = getattr(transformers, tiny.auto).from_config(config, **options)
+    else:
+        module = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+        model = getattr(module, tiny.class_name)._from_config(config, **options)
+    generator = torch.Generator().manual_seed(tiny.seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.05)
+    return precise(model.eval()) if double else model.eval()
+
+
+def forward(model, arrays: dict):
+    """Output of a batch of `validation.parity.cases.batch_arrays`; positions go in where the model takes them."""
+    batch = {"input_ids": arrays["ids"], "attention_mask": arrays["segments"] > 0}
+    taken = inspect.signature(model.forward).parameters
+    if "position_ids" in taken:
+        batch["position_ids"] = arrays["positions"]
+    if "labels" in taken:
+        batch["labels"] = arrays["labels"]
+    return model(**{name: torch.from_numpy(array.astype(np.int64)) for name, array in batch.items()})
+
+
+def gradients(model) -> dict[str, np.ndarray | None]:
+    """By parameter; None where the loss does not depend on it."""
+    return {name: None if p.grad is None else p.grad.numpy() for name, p in model.named_parameters()}
+
+
+def values(model) -> dict[str, np.ndarray]:
+    """Parameters by name; tied ones once."""
+    return {name: p.detach().numpy() for name, p in model.named_parameters()}

@@ -1,0 +1,50 @@
+"""The small configurations of every architecture, several variants of each: what the checks against Transformers iterate over."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+TABLE = Path(__file__).with_name("tiny_configs.json")
+POSITIONS = 80          # of learned position tables, which the table makes shorter than the longest check
+LEARNED = {
+    "gpt2": "n_positions", "gpt-sw3": "n_positions", "openai-gpt": "n_positions", "gpt_neo": "max_position_embeddings",
+}  # model_type -> the field that says how many learned positions there are
+
+
+@dataclass(frozen=True, eq=False)
+class Tiny:
+    """One variant. auto: class of Transformers that builds it; where None, `class_name` of the configuration's module does.
+    seed: of the noise on the weights. why: what this variant is for."""
+
+    model_type: str
+    name: str
+    config: dict
+    auto: str | None = "AutoModelForCausalLM"
+    class_name: str | None = None
+    seed: int = 1
+    why: str = ""
+
+    @property
+    def raw(self) -> dict:
+        """What config.json would hold, in the spelling of the table."""
+        return {"model_type": self.model_type, **self.config}
+
+
+@cache
+def table() -> dict:
+    """model_type -> {auto, class, variants: {name: {config, seed, why, auto}}}."""
+    return json.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def variants(model_type: str) -> list[Tiny]:
+    """All variants of an architecture; KeyError where the table has none."""
+    entry = table()[model_type]
+    return [Tiny(model_type, name, _longer(model_type, variant["config"]), variant.get("auto", entry.get("auto")), entry.get("class"),
+                 variant.get("seed", 1), variant.get("why", "")) for name, variant in entry["variants"].items()]
+
+
+def _longer(model_type: str, config: dict) -> dict:
+    return {**config, LEARNED[model_type]: POSITIONS} if model_type in LEARNED else config
