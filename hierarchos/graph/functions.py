@@ -21,11 +21,13 @@ from hierarchos.graph.ops.optimizer import adamw, sgd, sum_of_squares
 from hierarchos.graph.ops.pointwise import (
     add,
     cast,
+    clamp,
     cos,
     div,
     eq,
     erf,
     exp,
+    expm1,
     ge,
     gelu,
     gelu_tanh,
@@ -39,10 +41,12 @@ from hierarchos.graph.ops.pointwise import (
     neg,
     power,
     relu,
+    relu_squared,
     rsqrt,
     sigmoid,
     silu,
     sin,
+    softplus,
     sqrt,
     sub,
     tanh,
@@ -55,11 +59,11 @@ from hierarchos.graph.ops.views import contiguous, expand, reshape, slice_axis, 
 from hierarchos.graph.tensor import Tensor
 
 __all__ = [
-    "adamw", "add", "assign", "attention", "cast", "checkpoint", "concat", "constant", "contiguous", "cos", "div", "dropout",
-    "embedding", "eq", "erf", "exp", "expand", "full", "gather_rows", "ge", "gelu", "gelu_tanh", "gradients", "gt", "input",
+    "adamw", "add", "assign", "attention", "cast", "checkpoint", "clamp", "concat", "constant", "contiguous", "cos", "div", "dropout",
+    "embedding", "eq", "erf", "exp", "expand", "expm1", "full", "gather_rows", "ge", "gelu", "gelu_tanh", "gradients", "gt", "input",
     "layer_norm", "le", "linear", "lm_head_loss", "log", "lt", "matmul", "max", "maximum", "mean", "minimum", "mul", "neg", "pad",
-    "power", "relu", "reshape", "rms_norm", "rope", "rsqrt", "sgd", "sigmoid", "silu", "sin", "slice", "split", "sqrt", "state", "sub",
-    "sum", "sum_of_squares", "tanh", "transpose", "where", "write_rows",
+    "power", "relu", "relu_squared", "reshape", "rms_norm", "rope", "rsqrt", "sgd", "sigmoid", "silu", "sin", "slice", "softplus",
+    "split", "sqrt", "state", "sub", "sum", "sum_of_squares", "tanh", "transpose", "where", "write_rows",
 ]
 slice = slice_axis
 

@@ -24,12 +24,17 @@ class Heads:
 
 def rotation(rope: Rope, batch: Batch):
     """A function x [B,T,H,D] -> x rotated by the batch's positions; the tables are shared by all layers."""
-    cos, sin = (F.constant(table) for table in rope_tables(rope, batch.max_positions))
-    return partial(_rotate, cos=cos, sin=sin, positions=batch.positions)
+    cos, sin = rope_tables(rope, batch.max_positions)
+    return partial(_rotate, cos=F.constant(cos), sin=F.constant(rope.sign * sin), positions=batch.positions, layout=rope.layout)
 
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor) -> Tensor:
-    return F.rope(x, cos, sin, positions)
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, layout: str) -> Tensor:
+    return F.rope(x, cos, sin, positions, layout)
+
+
+def unrotated(x: Tensor) -> Tensor:
+    """In place of a rotation, where positions do not enter the layer."""
+    return x
 
 
 def split_heads(x: Tensor, heads: int, width: int) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
-from hierarchos.nn.weights import ONES, ZEROS, Normal, ParameterSpec
+from hierarchos.nn.weights import ONES, ZEROS, Constant, Normal, ParameterSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +19,8 @@ def initial_value(spec: ParameterSpec, seed: int) -> np.ndarray:
         return np.zeros(spec.shape, np.float32)
     if spec.initial == ONES:
         return np.ones(spec.shape, np.float32)
+    if isinstance(spec.initial, Constant):
+        return np.full(spec.shape, spec.initial.value, np.float32)
     assert isinstance(spec.initial, Normal), spec
     generator = np.random.Generator(np.random.PCG64([seed, zlib.crc32(spec.name.encode())]))
     values = generator.standard_normal(spec.shape, np.float32)

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rope:
-    """Explicit rotary parameters. kind: "default", "linear" or "llama3"; width: rotated part of the head (even)."""
+    """Explicit rotary parameters. kind: "default", "linear" or "llama3"; width: rotated part of the head (even).
+
+    layout: which channels are a pair, "half" (c, c + width/2) or "interleaved" (2c, 2c + 1). sign -1 rotates the other way."""
 
     theta: float
     width: int
@@ -21,6 +23,8 @@ class Rope:
     low_frequency_factor: float = 1.0           # llama3 only, as the three below
     high_frequency_factor: float = 4.0
     original_positions: int = 8192
+    layout: str = "half"
+    sign: int = 1
 
 
 def inverse_frequencies(rope: Rope) -> np.ndarray:

@@ -16,9 +16,16 @@ class Normal:
     std: float
 
 
+@dataclass(frozen=True)
+class Constant:
+    """The same number everywhere."""
+
+    value: float
+
+
 ZEROS = "zeros"
 ONES = "ones"
-Initial = Normal | str
+Initial = Normal | Constant | str
 
 
 @dataclass(frozen=True)
@@ -86,11 +93,13 @@ class Weights:
         """Rows of `leaf.weight` [count, width] for ids [...]: [..., width]."""
         return F.embedding(ids, self.parameter(f"{leaf}.weight", (count, width)))
 
-    def rms_norm(self, leaf: str, x: Tensor, eps: float) -> Tensor:
-        """Root-mean-square norm over the last axis, with weight."""
-        return F.rms_norm(x, self.parameter(f"{leaf}.weight", (x.shape[-1],), ONES), eps=eps)
+    def rms_norm(self, leaf: str, x: Tensor, eps: float, offset: float = 0.0) -> Tensor:
+        """Root-mean-square norm over the last axis, times offset + weight (which starts at 1 - offset)."""
+        weight = self.parameter(f"{leaf}.weight", (x.shape[-1],), ZEROS if offset == 1.0 else ONES)
+        return F.rms_norm(x, weight, eps=eps, weight_offset=offset)
 
-    def layer_norm(self, leaf: str, x: Tensor, eps: float) -> Tensor:
-        """Layer norm over the last axis, with weight and bias."""
+    def layer_norm(self, leaf: str, x: Tensor, eps: float, bias: bool = True, offset: float = 0.0) -> Tensor:
+        """Layer norm over the last axis, times offset + weight (which starts at 1), plus a bias."""
         width = (x.shape[-1],)
-        return F.layer_norm(x, self.parameter(f"{leaf}.weight", width, ONES), self.parameter(f"{leaf}.bias", width, ZEROS), eps=eps)
+        weight, shift = self.parameter(f"{leaf}.weight", width, ONES), self.parameter(f"{leaf}.bias", width, ZEROS) if bias else None
+        return F.layer_norm(x, weight, shift, eps=eps, weight_offset=offset)

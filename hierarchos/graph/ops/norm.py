@@ -1,6 +1,6 @@
 """LayerNorm and RMSNorm over the last axis, with what their backward needs as extra outputs.
 
-LayerNorm: y = (x - mean) * rstd * weight + bias,  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
+LayerNorm: y = (x - mean) * rstd * (weight_offset + weight) + bias,  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
 RMSNorm:   y = x * rstd * (weight_offset + weight), rstd = 1 / sqrt(mean(x^2) + eps)
 
 With h = gradient * scale and n = (x - mean) * rstd (mean = 0 for RMSNorm):
@@ -97,9 +97,10 @@ class NormWeightGradient(Op):
         return norm_weight_gradient(self, inputs, outputs, profile)
 
 
-def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
-    """LayerNorm over the last axis of x [..., D]; weight and bias [D]."""
-    op = Norm("layer", eps, weight is not None, bias is not None)
+def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
+               weight_offset: float = 0.0) -> Tensor:
+    """LayerNorm over the last axis of x [..., D]; the scale is weight_offset + weight [D] (Nemotron: offset 1), bias [D]."""
+    op = Norm("layer", eps, weight is not None, bias is not None, weight_offset)
     return apply(op, x, *[t for t in (weight, bias) if t is not None])[0]
 
 

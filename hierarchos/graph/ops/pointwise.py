@@ -146,6 +146,7 @@ def silu(x): return pointwise("silu", x)
 def gelu(x): return pointwise("gelu", x)
 def gelu_tanh(x): return pointwise("gelu_tanh", x)
 def relu(x): return pointwise("relu", x)
+def relu_squared(x): return power(relu(x), 2)
 def add(a, b): return pointwise("add", a, b)
 def sub(a, b): return pointwise("sub", a, b)
 def mul(a, b): return pointwise("mul", a, b)
@@ -157,6 +158,22 @@ def lt(a, b): return pointwise("lt", a, b)
 def le(a, b): return pointwise("le", a, b)
 def gt(a, b): return pointwise("gt", a, b)
 def ge(a, b): return pointwise("ge", a, b)
+
+
+def clamp(x: Tensor, bound: float) -> Tensor:
+    """x limited to -bound .. bound."""
+    return minimum(maximum(x, -bound), bound)
+
+
+def expm1(x: Tensor) -> Tensor:
+    """exp(x) - 1 without cancellation near 0, for x below about 10: with t = tanh(x / 2) it is 2 t / (1 - t)."""
+    t = tanh(mul(x, 0.5))
+    return div(mul(t, 2.0), sub(1.0, t))
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x))."""
+    return add(relu(x), log(add(exp(neg(maximum(x, neg(x)))), 1.0)))
 
 
 def power(x: Tensor | float, exponent: Tensor | float) -> Tensor:
