@@ -19,14 +19,14 @@ class ExactTables(StayDouble):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in CIRCULAR and args[0].dtype == torch.float32:
             return func(args[0].double()).float()
-        if func is torch.baddbmm:               # GPT-2 hands it float32 memory to be overwritten
-            args = (args[0].double(), *args[1:])
         return super().__torch_function__(func, types, args, kwargs)
 
 
 def build(tiny: Tiny, double: bool = True):
     """The model in evaluation mode, attention "eager", noise added to every parameter in their order."""
     config = transformers.CONFIG_MAPPING[tiny.model_type](**tiny.config)
+    if getattr(config, "reorder_and_upcast_attn", False):
+        config.reorder_and_upcast_attn = False      # the same mathematics, but it insists on float32
     options = {"attn_implementation": "eager", "dtype": torch.float32}
     torch.manual_seed(0)
     if tiny.auto:

@@ -15,15 +15,15 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from hierarchos.graph import functions as F  # noqa: E402
-from hierarchos.graph.evaluate import evaluate  # noqa: E402
-from hierarchos.graph.op import tracing  # noqa: E402
-from hierarchos.graph.tensor import Graph  # noqa: E402
-from hierarchos.models.registry import FAMILIES, resolve  # noqa: E402
-from hierarchos.nn.batch import input_batch, logits, token_loss  # noqa: E402
-from validation import reference  # noqa: E402
-from validation.parity.cases import Case, batch_arrays  # noqa: E402
-from validation.tiny import table, variants  # noqa: E402
+from hierarchos.graph import functions as F
+from hierarchos.graph.evaluate import evaluate
+from hierarchos.graph.op import tracing
+from hierarchos.graph.tensor import Graph
+from hierarchos.models.registry import FAMILIES, resolve
+from hierarchos.nn.batch import input_batch, logits, token_loss
+from validation import reference
+from validation.parity.cases import Case, batch_arrays
+from validation.tiny import table, variants
 
 VARIANTS = [tiny for model_type in table() if model_type in FAMILIES for tiny in variants(model_type)]
 SHAPES = [(7, "right"), (72, "left")]
