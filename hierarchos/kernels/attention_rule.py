@@ -9,8 +9,9 @@ class AttentionRule:
     """Options of one attention. A query i sees key j, with o = its offset (position of the first query minus that of
     the first key), when  (not causal or j <= i + o) and (window is None or i + o - j < window) and segments agree.
 
-    Optional inputs come after the required ones in the order of `OPTIONAL`; a flag says whether each is there.
-    Further score terms (ALiBi slopes, soft caps, sinks, a learned bias) belong here as flags and inputs of the same kind.
+    score = cap(scale q k) - slope (i + o - j),  cap(s) = softcap tanh(s / softcap); without them score = scale q k.
+    Optional inputs come after the required ones in the order of `optional`; a flag says whether each is there.
+    Further score terms (sinks, a learned bias) belong here as flags and inputs of the same kind.
     """
 
     scale: float
@@ -20,13 +21,16 @@ class AttentionRule:
     stream: int = 0
     segments: bool = False                          # i32 [B,T] and [B,S]: equal numbers see each other
     offset: bool = False                            # i32 [B]; without it the offset is S - T
+    softcap: float | None = None
+    slopes: bool = False                            # f32 [Hq]: ALiBi, constants without a gradient
 
     @property
     def optional(self) -> tuple[str, ...]:
         """Names of the optional inputs that are there, in input order."""
         names = ("segments_q", "segments_k") if self.segments else ()
         names += ("seed",) if self.dropout > 0 else ()
-        return names + (("query_offset",) if self.offset else ())
+        names += ("query_offset",) if self.offset else ()
+        return names + (("slopes",) if self.slopes else ())
 
     def index(self, required: int) -> dict[str, int]:
         """Input index of each optional input that is there, after `required` others."""

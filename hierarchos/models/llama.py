@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
+from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
 from hierarchos.models.rope_config import read_rope
@@ -11,7 +13,7 @@ from hierarchos.nn.attention import Heads, rotation, self_attention
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.mlp import ACTIVATIONS, gated_mlp
 from hierarchos.nn.rotary import Rope
-from hierarchos.nn.weights import Weights
+from hierarchos.nn.weights import ZEROS, Weights
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class LlamaConfig:
     qkv_bias: bool = False
     output_bias: bool = False
     mlp_bias: bool = False
+    logit_scale: float = 1.0
+    logit_softcap: float | None = None
 
 
 def read_decoder(fields: Fields, *, key_heads: int | None = None, head_width: int | None = None, vocab_size: int = 32000,
@@ -72,26 +76,35 @@ def read(fields: Fields) -> LlamaConfig:
     return replace(read_decoder(fields), qkv_bias=bias, output_bias=bias, mlp_bias=fields.boolean("mlp_bias", False))
 
 
-def forward(cfg: LlamaConfig, w: Weights, batch: Batch, attention=self_attention, mlp=gated_mlp) -> Output:
-    """x += attention(norm(x)); x += mlp(norm(x)); final norm. Relatives give their own attention or mlp."""
-    model = w.at("model")
+def pre_norm(layer: Weights, x: Tensor, norm, attention, mlp) -> Tensor:
+    """x += attention(norm(x)); x += mlp(norm(x))."""
+    x = x + attention(norm(layer, "input_layernorm", x))
+    return x + mlp(norm(layer, "post_attention_layernorm", x))
+
+
+def forward(cfg: LlamaConfig, w: Weights, batch: Batch, *, attention=self_attention, mlp=gated_mlp, norm=Weights.rms_norm, block=pre_norm,
+            entrance=None, final_norm: str = "norm") -> Output:
+    """Embedding, blocks, final norm, head. Relatives give their own attention, mlp, norm, order of a block, or change of the embedding."""
+    model, norm = w.at("model"), partial(norm, eps=cfg.norm_eps)
     x = model.embedding("embed_tokens", batch.ids, cfg.vocab_size, cfg.width)
+    x = entrance(x) if entrance else x
     rotate = rotation(cfg.rope, batch)
     for index, window in enumerate(cfg.windows):
         layer = model.at("layers", index)
+        mix = partial(attention, layer.at("self_attn"), batch=batch, heads=cfg.heads, rotate=rotate, window=window, qkv_bias=cfg.qkv_bias,
+                      output_bias=cfg.output_bias, dropout=cfg.attention_dropout)
+        feed = partial(mlp, layer.at("mlp"), inner=cfg.inner, activation=cfg.activation, bias=cfg.mlp_bias)
         with region(batch, layer.prefix):
-            h = layer.rms_norm("input_layernorm", x, cfg.norm_eps)
-            x = x + attention(layer.at("self_attn"), h, batch, cfg.heads, rotate, window=window, qkv_bias=cfg.qkv_bias,
-                              output_bias=cfg.output_bias, dropout=cfg.attention_dropout)
-            h = layer.rms_norm("post_attention_layernorm", x, cfg.norm_eps)
-            x = x + mlp(layer.at("mlp"), h, cfg.inner, cfg.activation, cfg.mlp_bias)
-    return language_model(cfg.tied, "model.embed_tokens", w, model.rms_norm("norm", x, cfg.norm_eps), cfg.vocab_size)
+            x = block(layer, x, norm, mix, feed)
+    hidden = norm(model, final_norm, x)
+    return language_model(cfg.tied, "model.embed_tokens", w, hidden, cfg.vocab_size, scale=cfg.logit_scale, softcap=cfg.logit_softcap)
 
 
-def language_model(tied: bool, embedding: str, w: Weights, hidden, vocab_size: int) -> Output:
-    """The head: the embedding when tied, `lm_head` of its own otherwise."""
+def language_model(tied: bool, embedding: str, w: Weights, hidden: Tensor, vocab_size: int, *, bias: bool = False, **bend) -> Output:
+    """The head: the embedding when tied, `lm_head` of its own otherwise; `lm_head.bias`. bend: scale and softcap of the logits."""
     name = f"{embedding if tied else 'lm_head'}.weight"
-    return Output(hidden, w.parameter(name, (vocab_size, hidden.shape[-1])), name)
+    offset = w.parameter("lm_head.bias", (vocab_size,), ZEROS) if bias else None
+    return Output(hidden, w.parameter(name, (vocab_size, hidden.shape[-1])), name, offset, **bend)
 
 
 TINY = {

@@ -10,7 +10,7 @@ from hierarchos.models.family import Family
 from hierarchos.models.layers import read_windows
 from hierarchos.models.llama import LlamaConfig, forward, read_decoder
 from hierarchos.models.qwen2 import DEFAULTS, QWEN_TINY
-from hierarchos.nn.attention import self_attention
+from hierarchos.nn.attention import normed_rotated, self_attention
 from hierarchos.nn.batch import Batch, Output
 from hierarchos.nn.weights import Weights
 
@@ -24,7 +24,8 @@ def read(fields: Fields) -> LlamaConfig:
 
 def qwen3_forward(cfg: LlamaConfig, w: Weights, batch: Batch) -> Output:
     """Llama with normed heads."""
-    return forward(cfg, w, batch, attention=partial(self_attention, head_norm_eps=cfg.norm_eps))
+    norm = partial(Weights.rms_norm, eps=cfg.norm_eps)
+    return forward(cfg, w, batch, attention=partial(self_attention, place=partial(normed_rotated, norm=norm)))
 
 
 FAMILY = Family("qwen3", read, qwen3_forward, tiny={

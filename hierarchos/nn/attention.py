@@ -42,26 +42,63 @@ def split_heads(x: Tensor, heads: int, width: int) -> Tensor:
     return F.reshape(x, (*x.shape[:2], heads, width))
 
 
-def attend(w: Weights, batch: Batch, q: Tensor, k: Tensor, v: Tensor, *, window=None, scale=None, dropout: float = 0.0) -> Tensor:
+def attend(w: Weights, batch: Batch, q: Tensor, k: Tensor, v: Tensor, *, window=None, scale=None, dropout: float = 0.0,
+           softcap: float | None = None, slopes: Tensor | None = None) -> Tensor:
     """Causal attention of q [B,T,Hq,D] over k, v [B,T,Hk,D] and the cache: [B,T,Hq*D].
 
-    scale None means width^-0.5; window counts keys, the query's own among them; dropout acts only in training."""
+    scale None means width^-0.5; window counts keys, the query's own among them; dropout acts only in training. softcap bounds the
+    scaled scores; slopes [Hq]: each head's score falls by its slope for every key further back (ALiBi)."""
     segments, offset = batch.segments, None
     if batch.cache:
         k, v = batch.cache.extend(w.prefix, k, v)
         segments, offset = batch.cache.segments, batch.cache.query_offset
     random = {"dropout": dropout, "seed": batch.seed, "stream": stream_of(w.name("attention"))} if batch.training and dropout else {}
-    mixed = F.attention(q, k, v, batch.segments, segments, causal=True, window=window, scale=scale, query_offset=offset, **random)
+    mixed = F.attention(q, k, v, batch.segments, segments, causal=True, window=window, scale=scale, query_offset=offset,
+                        softcap=softcap, slopes=slopes, **random)
     return F.reshape(mixed, (*q.shape[:2], q.shape[2] * q.shape[3]))
 
 
-def self_attention(w: Weights, x: Tensor, batch: Batch, heads: Heads, rotate, *, window=None, qkv_bias=False, output_bias=False,
-                   head_norm_eps: float | None = None, dropout: float = 0.0) -> Tensor:
-    """q_proj, k_proj, v_proj, optional q_norm and k_norm on each head, rotation, attention, o_proj: [B,T,D] -> [B,T,D]."""
-    q = split_heads(w.linear("q_proj", x, heads.queries * heads.width, qkv_bias), heads.queries, heads.width)
-    k = split_heads(w.linear("k_proj", x, heads.keys * heads.width, qkv_bias), heads.keys, heads.width)
-    v = split_heads(w.linear("v_proj", x, heads.keys * heads.width, qkv_bias), heads.keys, heads.width)
-    if head_norm_eps is not None:
-        q, k = w.rms_norm("q_norm", q, head_norm_eps), w.rms_norm("k_norm", k, head_norm_eps)
-    mixed = attend(w, batch, rotate(q), rotate(k), v, window=window, dropout=dropout)
-    return w.linear("o_proj", mixed, x.shape[-1], output_bias)
+def separate(w: Weights, x: Tensor, heads: Heads, bias: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """q [B,T,Hq,D], k and v [B,T,Hk,D] by q_proj, k_proj and v_proj."""
+    return tuple(split_heads(w.linear(name, x, count * heads.width, bias), count, heads.width)
+                 for name, count in (("q_proj", heads.queries), ("k_proj", heads.keys), ("v_proj", heads.keys)))
+
+
+def fused_by_head(w: Weights, x: Tensor, heads: Heads, bias: bool, name: str = "query_key_value") -> tuple[Tensor, Tensor, Tensor]:
+    """q, k, v [B,T,H,D] by one projection whose output is [head, q k v, D]."""
+    fused = F.reshape(w.linear(name, x, 3 * heads.queries * heads.width, bias), (*x.shape[:2], heads.queries, 3, heads.width))
+    return tuple(fused[:, :, :, part] for part in range(3))
+
+
+def fused_in_blocks(w: Weights, x: Tensor, heads: Heads, bias: bool, name: str = "qkv_proj") -> tuple[Tensor, Tensor, Tensor]:
+    """q, k, v by one projection: all of q, then all of k, then all of v."""
+    counts = heads.queries, heads.keys, heads.keys
+    parts = F.split(w.linear(name, x, sum(counts) * heads.width, bias), tuple(count * heads.width for count in counts), axis=2)
+    return tuple(split_heads(part, count, heads.width) for part, count in zip(parts, counts, strict=True))
+
+
+def rotated(w: Weights, q: Tensor, k: Tensor, rotate) -> tuple[Tensor, Tensor]:
+    """Rotations of q and k."""
+    return rotate(q), rotate(k)
+
+
+def normed_rotated(w: Weights, q: Tensor, k: Tensor, rotate, norm, names: tuple[str, str] = ("q_norm", "k_norm")) -> tuple[Tensor, Tensor]:
+    """A norm on each head of q and k, then the rotation."""
+    return rotate(norm(w, names[0], q)), rotate(norm(w, names[1], k))
+
+
+def rotated_normed(w: Weights, q: Tensor, k: Tensor, rotate, norm, names: tuple[str, str] = ("q_norm", "k_norm")) -> tuple[Tensor, Tensor]:
+    """The rotation, then a norm on each head of q and k."""
+    return norm(w, names[0], rotate(q)), norm(w, names[1], rotate(k))
+
+
+def self_attention(w: Weights, x: Tensor, batch: Batch, heads: Heads, rotate, *, qkv_bias=False, output_bias=False, project=separate,
+                   place=rotated, finish=None, output: str = "o_proj", **score) -> Tensor:
+    """Projections to heads, their place in the sequence, attention, projection back: [B,T,D] -> [B,T,D].
+
+    place(w, q, k, rotate): rotation, and norms before or after it. finish(w, mixed): on the mixed heads [B,T,Hq*D]. score: options of
+    `attend`."""
+    q, k, v = project(w, x, heads, qkv_bias)
+    q, k = place(w, q, k, rotate)
+    mixed = attend(w, batch, q, k, v, **score)
+    return w.linear(output, finish(w, mixed) if finish else mixed, x.shape[-1], output_bias)

@@ -71,21 +71,22 @@ class AttentionBackward(Op):
 
 def attention(q: Tensor, k: Tensor, v: Tensor, segments_q: Tensor | None = None, segments_k: Tensor | None = None, causal: bool = True,
               window: int | None = None, scale: float | None = None, dropout: float = 0.0, seed: Tensor | None = None, stream: int = 0,
-              query_offset: Tensor | None = None) -> Tensor:
+              query_offset: Tensor | None = None, softcap: float | None = None, slopes: Tensor | None = None) -> Tensor:
     """softmax(scale q k^T, over what each query sees) v: q [B,T,Hq,D], k [B,S,Hk,D], v [B,S,Hk,Dv] -> [B,T,Hq,Dv].
 
     Query i sees key j when (not causal or j <= i + o) and (window is None or i + o - j < window) and their segments
     (i32 [B,T], [B,S]) are equal. o is `query_offset` (i32 [B]), S - T when it is not given. A query that sees nothing
     gives zeros. Query head h uses key head h // (Hq / Hk). scale: D**-0.5 when not given. dropout: probability that a
-    weight is dropped, drawn from (`seed` u32 [2], `stream`) by position. Raises ShapeError.
+    weight is dropped, drawn from (`seed` u32 [2], `stream`) by position. softcap c: c tanh(s / c) in place of the scaled score
+    s. slopes f32 [Hq] (ALiBi; they get no gradient): slope (i + o - j) is taken from the score. Raises ShapeError.
     """
     if (segments_q is None) != (segments_k is None):
         raise ShapeError("attention: segments_q and segments_k come together")
     if dropout > 0 and seed is None:
         raise ShapeError(f"attention: dropout={dropout} needs a seed (u32 [2])")
     rule = AttentionRule(q.shape[-1] ** -0.5 if scale is None else float(scale), causal, window, float(dropout), stream,
-                         segments_q is not None, query_offset is not None)
-    optional = {"segments_q": segments_q, "segments_k": segments_k, "seed": seed, "query_offset": query_offset}
+                         segments_q is not None, query_offset is not None, softcap, slopes is not None)
+    optional = {"segments_q": segments_q, "segments_k": segments_k, "seed": seed, "query_offset": query_offset, "slopes": slopes}
     return apply(Attention(rule), q, k, v, *(optional[name] for name in rule.optional))[0]
 
 
@@ -101,10 +102,12 @@ def check_operands(rule: AttentionRule, inputs: list[Spec], required: int) -> No
         raise ShapeError(f"attention: dropout={rule.dropout} is not in [0, 1)")
     if rule.window is not None and rule.window < 1:
         raise ShapeError(f"attention: window={rule.window} is not at least 1")
+    if rule.softcap is not None and rule.softcap <= 0:
+        raise ShapeError(f"attention: softcap={rule.softcap} is not above 0")
     expected = [q, k, v, (q[0], q[1], q[2], v[3]), (q[0], q[2], q[1]), (q[0], q[1], q[2], v[3])][:required]
-    wanted = [(shape, "f32") for shape in expected] + [
-        {"segments_q": (q[:2], "i32"), "segments_k": (k[:2], "i32"), "seed": ((2,), "u32"), "query_offset": (q[:1], "i32")}[name]
-        for name in rule.optional]
+    optional = {"segments_q": (q[:2], "i32"), "segments_k": (k[:2], "i32"), "seed": ((2,), "u32"), "query_offset": (q[:1], "i32"),
+                "slopes": (q[2:3], "f32")}
+    wanted = [(shape, "f32") for shape in expected] + [optional[name] for name in rule.optional]
     found = [(s.shape, s.dtype) for s in inputs]
     if found != wanted:
         raise ShapeError(f"attention: inputs {found} where {wanted} fit")
