@@ -46,5 +46,24 @@ def variants(model_type: str) -> list[Tiny]:
                  variant.get("seed", 1), variant.get("why", "")) for name, variant in entry["variants"].items()]
 
 
+def batch(tiny: Tiny, length: int, padding: str) -> dict:
+    """The arrays of `validation.parity.cases.batch_arrays`, for two rows, of which the second is padded on one side.
+
+    The first is full: some models take the length of the longest row into the computation."""
+    import numpy as np
+
+    generator = np.random.default_rng([3, length])
+    ids = generator.integers(6, tiny.config["vocab_size"], (2, length)).astype(np.int32)
+    segments = np.ones((2, length), np.int32)
+    segments[1, slice(length - 2 - length // 9, None) if padding == "right" else slice(None, 2 + length // 9)] = 0
+    ids[segments == 0] = 0
+    positions = np.maximum(segments.cumsum(axis=1) - 1, 0).astype(np.int32)
+    first = np.diff(segments, axis=1, prepend=0) == 1
+    labels = np.where((segments == 0) | first, -100, ids).astype(np.int32)
+    targets = np.concatenate([labels[:, 1:], np.full((2, 1), -100, np.int32)], axis=1)
+    weights = (targets != -100).astype(np.float32)
+    return {"ids": ids, "positions": positions, "segments": segments, "labels": labels, "targets": targets, "token_weights": weights}
+
+
 def _longer(model_type: str, config: dict) -> dict:
     return {**config, LEARNED[model_type]: POSITIONS} if model_type in LEARNED else config

@@ -22,8 +22,7 @@ from hierarchos.graph.tensor import Graph
 from hierarchos.models.registry import FAMILIES, resolve
 from hierarchos.nn.batch import input_batch, logits, token_loss
 from validation import reference
-from validation.parity.cases import Case, batch_arrays
-from validation.tiny import table, variants
+from validation.tiny import batch, table, variants
 
 VARIANTS = [tiny for model_type in table() if model_type in FAMILIES for tiny in variants(model_type)]
 SHAPES = [(7, "right"), (72, "left")]
@@ -64,7 +63,7 @@ def run_theirs(model, arrays: dict) -> tuple[np.ndarray, float, dict]:
 @pytest.mark.parametrize(("length", "padding"), SHAPES)
 @pytest.mark.parametrize("tiny", VARIANTS, ids=lambda tiny: f"{tiny.model_type}-{tiny.name}")
 def test_architecture_computes_what_the_reference_computes(tiny, length, padding):
-    arrays = batch_arrays(Case(tiny.model_type, tiny.name, tiny.config, 2, length, padding), tiny.config["vocab_size"])
+    arrays = batch(tiny, length, padding)
     theirs = reference.build(tiny)
     with_logits = tiny.auto != "AutoModel" and "TextModel" not in (tiny.class_name or "")
     if not with_logits:

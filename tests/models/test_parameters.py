@@ -4,6 +4,7 @@ import pytest
 
 from hierarchos.models.registry import resolve, tiny_config
 from hierarchos.nn.initialise import initial_value
+from hierarchos.nn.rope_scaling import Llama3
 from hierarchos.nn.rotary import Rope, inverse_frequencies, rope_tables
 from tests.models.twin import CONFIGS
 
@@ -52,7 +53,7 @@ def test_rotary_angles_are_float32_products():
 
 def test_llama3_keeps_short_wavelengths_and_stretches_long_ones():
     plain = inverse_frequencies(Rope(theta=500000.0, width=64))
-    scaled = inverse_frequencies(Rope(500000.0, 64, "llama3", 8.0, 1.0, 4.0, 8192))
+    scaled = inverse_frequencies(Rope(500000.0, 64, Llama3(8.0, 1.0, 4.0, 8192)))
     assert np.array_equal(scaled[:10], plain[:10])
     assert np.array_equal(scaled[-5:], plain[-5:] / np.float32(8))
     assert (np.diff(scaled) < 0).all()
