@@ -47,11 +47,16 @@ class Fields:
     where: str = "config.json"
     ignore: tuple[str, ...] = ()
     used: set[str] = field(default_factory=set)
+    assumed: dict = field(default_factory=dict)
+
+    def assume(self, **values) -> None:
+        """What the family takes where a field is absent; a null field stays null."""
+        self.assumed.update(values)
 
     def any(self, name: str, default=None):
-        """The value of `name`, or `default` where it is absent or null."""
+        """The value of `name`, or `default` where it is absent (and the family assumes nothing) or null."""
         self.used.add(name)
-        value = self.raw.get(name)
+        value = self.raw.get(name) if name in self.raw else self.assumed.get(name)
         return default if value is None else value
 
     def integer(self, name: str, default: int | None = ABSENT, minimum: int = 1) -> int | None:

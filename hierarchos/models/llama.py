@@ -9,7 +9,7 @@ from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
 from hierarchos.models.rope_config import read_rope
-from hierarchos.nn.attention import Heads, rotation, self_attention
+from hierarchos.nn.attention import Heads, rotations, self_attention
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.mlp import ACTIVATIONS, gated_mlp
 from hierarchos.nn.rotary import Rope
@@ -18,7 +18,7 @@ from hierarchos.nn.weights import ZEROS, Weights
 
 @dataclass(frozen=True)
 class LlamaConfig:
-    """Explicit values of a Llama-like decoder; `windows` has one entry a layer (None: full attention)."""
+    """Explicit values of a Llama-like decoder. One entry a layer: `ropes` (None: no rotation), `windows` (None: full attention)."""
 
     vocab_size: int
     width: int
@@ -30,7 +30,7 @@ class LlamaConfig:
     initializer_range: float
     norm_eps: float
     tied: bool
-    rope: Rope
+    ropes: tuple[Rope | None, ...]
     windows: tuple[int | None, ...]
     attention_dropout: float
     qkv_bias: bool = False
@@ -40,31 +40,34 @@ class LlamaConfig:
     logit_softcap: float | None = None
 
 
-def read_decoder(fields: Fields, *, key_heads: int | None = None, head_width: int | None = None, vocab_size: int = 32000,
-                 inner: int = 11008, max_positions: int = 2048) -> LlamaConfig:
-    """The fields that all relatives share, with the family's defaults; no biases, all layers full."""
+def read_decoder(fields: Fields, *, activation: str = "hidden_act", activations=ACTIVATIONS, eps: str = "rms_norm_eps",
+                 layout: str = "half", rope=read_rope) -> LlamaConfig:
+    """The fields that all relatives share: no biases, all layers full. Relatives `assume` their own defaults before.
+
+    activation, eps: what the family calls these fields. layout: of the rotation. rope(fields, head width, positions): reads the rope of
+    all layers; None where the family sets `ropes` itself."""
     width = fields.integer("hidden_size", 4096)
     layers = fields.integer("num_hidden_layers", 32)
     queries = fields.integer("num_attention_heads", 32)
-    keys = fields.integer("num_key_value_heads", queries if key_heads is None or "num_key_value_heads" in fields.raw else key_heads)
+    keys = fields.integer("num_key_value_heads", queries)
     if queries % keys:
         raise fields.refuse("num_key_value_heads", f"a divisor of num_attention_heads = {queries}")
-    if width % queries and not (head_width or fields.raw.get("head_dim")):
+    if width % queries and not fields.any("head_dim"):
         raise fields.refuse("hidden_size", f"a multiple of num_attention_heads = {queries}")
-    heads = Heads(queries, keys, fields.integer("head_dim", head_width or width // queries))
-    positions = fields.integer("max_position_embeddings", max_positions)
+    heads = Heads(queries, keys, fields.integer("head_dim", width // queries))
+    positions = fields.integer("max_position_embeddings", 2048)
     return LlamaConfig(
-        vocab_size=fields.integer("vocab_size", vocab_size),
+        vocab_size=fields.integer("vocab_size", 32000),
         width=width,
-        inner=fields.integer("intermediate_size", inner),
+        inner=fields.integer("intermediate_size", 11008),
         layers=layers,
         heads=heads,
-        activation=fields.choice("hidden_act", "silu", ACTIVATIONS),
+        activation=fields.choice(activation, "silu", activations),
         max_positions=positions,
         initializer_range=fields.number("initializer_range", 0.02),
-        norm_eps=fields.number("rms_norm_eps", 1e-6),
+        norm_eps=fields.number(eps, 1e-6),
         tied=fields.boolean("tie_word_embeddings", False),
-        rope=read_rope(fields, heads.width, positions),
+        ropes=(replace(rope(fields, heads.width, positions), layout=layout) if rope else None,) * layers,
         windows=(None,) * layers,
         attention_dropout=fields.number("attention_dropout", 0.0, below=1.0),
     )
@@ -88,8 +91,7 @@ def forward(cfg: LlamaConfig, w: Weights, batch: Batch, *, attention=self_attent
     model, norm = w.at("model"), partial(norm, eps=cfg.norm_eps)
     x = model.embedding("embed_tokens", batch.ids, cfg.vocab_size, cfg.width)
     x = entrance(x) if entrance else x
-    rotate = rotation(cfg.rope, batch)
-    for index, window in enumerate(cfg.windows):
+    for index, (rotate, window) in enumerate(zip(rotations(cfg.ropes, batch), cfg.windows, strict=True)):
         layer = model.at("layers", index)
         mix = partial(attention, layer.at("self_attn"), batch=batch, heads=cfg.heads, rotate=rotate, window=window, qkv_bias=cfg.qkv_bias,
                       output_bias=cfg.output_bias, dropout=cfg.attention_dropout)

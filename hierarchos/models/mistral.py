@@ -11,7 +11,8 @@ from hierarchos.models.llama import TINY, LlamaConfig, forward, read_decoder
 
 def read(fields: Fields) -> LlamaConfig:
     """sliding_window: absent means 4096, null means none. layer_types can only repeat it: the reference does not read them here."""
-    cfg = read_decoder(fields, key_heads=8, inner=14336, max_positions=131072)
+    fields.assume(intermediate_size=14336, num_key_value_heads=8, max_position_embeddings=131072)
+    cfg = read_decoder(fields)
     window = fields.integer("sliding_window", None if "sliding_window" in fields.raw else 4096)
     fields.only("layer_types", None, ["sliding_attention" if window else "full_attention"] * cfg.layers)
     return replace(cfg, windows=(window,) * cfg.layers)

@@ -9,12 +9,13 @@ from hierarchos.models.family import Family
 from hierarchos.models.layers import read_windows
 from hierarchos.models.llama import TINY, LlamaConfig, forward, read_decoder
 
-DEFAULTS = {"key_heads": 32, "vocab_size": 151936, "inner": 22016, "max_positions": 32768}
+DEFAULTS = {"vocab_size": 151936, "intermediate_size": 22016, "num_key_value_heads": 32, "max_position_embeddings": 32768}
 
 
 def read(fields: Fields) -> LlamaConfig:
     """Biases are not an option here: q, k, v always, o never."""
-    cfg = read_decoder(fields, **DEFAULTS)
+    fields.assume(**DEFAULTS)
+    cfg = read_decoder(fields)
     return replace(cfg, qkv_bias=True, windows=read_windows(fields, cfg.layers, 4096))
 
 

@@ -17,7 +17,8 @@ from hierarchos.nn.weights import Weights
 
 def read(fields: Fields) -> LlamaConfig:
     """attention_bias puts biases on all four projections."""
-    cfg = read_decoder(fields, head_width=128, **DEFAULTS)
+    fields.assume(**DEFAULTS, head_dim=128)
+    cfg = read_decoder(fields)
     bias = fields.boolean("attention_bias", False)
     return replace(cfg, qkv_bias=bias, output_bias=bias, windows=read_windows(fields, cfg.layers, 4096))
 
