@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,6 +10,7 @@ from hierarchos.graph import functions as F
 from hierarchos.graph.tensor import Tensor
 from hierarchos.nn.batch import Batch
 from hierarchos.nn.dropout import stream_of
+from hierarchos.nn.rope_scaling import LongRope
 from hierarchos.nn.rotary import Rope, rope_tables
 from hierarchos.nn.weights import Weights
 
@@ -24,8 +26,23 @@ class Heads:
 
 def rotation(rope: Rope, batch: Batch):
     """A function x [B,T,H,D] -> x rotated by the batch's positions; the tables are shared by all layers."""
-    cos, sin = rope_tables(rope, batch.max_positions)
-    return partial(_rotate, cos=F.constant(cos), sin=F.constant(rope.sign * sin), positions=batch.positions, layout=rope.layout)
+    cos, sin = (F.constant(table) for table in _signed_tables(rope, batch))
+    if isinstance(rope.scaling, LongRope) and batch.max_positions > rope.scaling.original:
+        length = F.max(F.cast(batch.positions, "f32"), (0, 1), keepdims=True) + 1.0
+        is_long, short = F.gt(length, float(rope.scaling.original)), _signed_tables(rope, batch, length=1)
+        cos, sin = (F.where(is_long, long, F.constant(table)) for long, table in zip((cos, sin), short, strict=True))
+    return partial(_rotate, cos=cos, sin=sin, positions=batch.positions, layout=rope.layout)
+
+
+def rotations(ropes: Sequence[Rope | None], batch: Batch) -> list:
+    """The rotation of each layer; equal ropes share their tables. None: positions do not enter the layer."""
+    made = {rope: rotation(rope, batch) if rope else unrotated for rope in dict.fromkeys(ropes)}
+    return [made[rope] for rope in ropes]
+
+
+def _signed_tables(rope: Rope, batch: Batch, length: int | None = None):
+    cos, sin = rope_tables(rope, batch.max_positions, length)
+    return cos, rope.sign * sin
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, layout: str) -> Tensor:

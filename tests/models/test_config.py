@@ -64,8 +64,8 @@ def test_gpt2_refuses_cross_attention():
 def test_old_and_new_spellings_of_rope_agree():
     old = resolve({**LLAMA, "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4.0}})
     new = resolve({**LLAMA, "rope_parameters": {"rope_type": "linear", "rope_theta": 5e5, "factor": 4.0}})
-    assert old.config.rope == new.config.rope
-    assert (old.config.rope.theta, old.config.rope.scaling.factor) == (5e5, 4.0)
+    assert old.config.ropes == new.config.ropes
+    assert (old.config.ropes[0].theta, old.config.ropes[0].scaling.factor) == (5e5, 4.0)
 
 
 def test_defaults_are_those_of_the_reference():
