@@ -40,12 +40,12 @@ class LlamaConfig:
     logit_softcap: float | None = None
 
 
-def read_decoder(fields: Fields, *, activation: str = "hidden_act", activations=ACTIVATIONS, eps: str = "rms_norm_eps",
+def read_decoder(fields: Fields, *, activation: str = "hidden_act", activations=ACTIVATIONS, eps: str | float = "rms_norm_eps",
                  layout: str = "half", rope=read_rope) -> LlamaConfig:
     """The fields that all relatives share: no biases, all layers full. Relatives `assume` their own defaults before.
 
-    activation, eps: what the family calls these fields. layout: of the rotation. rope(fields, head width, positions): reads the rope of
-    all layers; None where the family sets `ropes` itself."""
+    activation, eps: what the family calls these fields (eps may be a number instead). layout: of the rotation.
+    rope(fields, head width, positions): reads the rope of all layers; None where the family sets `ropes` itself."""
     width = fields.integer("hidden_size", 4096)
     layers = fields.integer("num_hidden_layers", 32)
     queries = fields.integer("num_attention_heads", 32)
@@ -65,7 +65,7 @@ def read_decoder(fields: Fields, *, activation: str = "hidden_act", activations=
         activation=fields.choice(activation, "silu", activations),
         max_positions=positions,
         initializer_range=fields.number("initializer_range", 0.02),
-        norm_eps=fields.number(eps, 1e-6),
+        norm_eps=eps if isinstance(eps, float) else fields.number(eps, 1e-6),
         tied=fields.boolean("tie_word_embeddings", False),
         ropes=(replace(rope(fields, heads.width, positions), layout=layout) if rope else None,) * layers,
         windows=(None,) * layers,

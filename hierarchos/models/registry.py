@@ -11,9 +11,20 @@ from hierarchos.models.config import Fields
 from hierarchos.models.family import Family, Model
 
 FAMILIES = {
+    "apertus": "hierarchos.models.apertus",
+    "arcee": "hierarchos.models.arcee",
+    "bitnet": "hierarchos.models.bitnet",
+    "ernie4_5": "hierarchos.models.ernie4_5",
+    "glm": "hierarchos.models.glm",
+    "glm4": "hierarchos.models.glm4",
     "gpt2": "hierarchos.models.gpt2",
+    "helium": "hierarchos.models.helium",
+    "jais2": "hierarchos.models.jais2",
     "llama": "hierarchos.models.llama",
     "mistral": "hierarchos.models.mistral",
+    "nanochat": "hierarchos.models.nanochat",
+    "nemotron": "hierarchos.models.nemotron",
+    "olmo": "hierarchos.models.olmo",
     "qwen2": "hierarchos.models.qwen2",
     "qwen3": "hierarchos.models.qwen3",
 }

@@ -30,7 +30,7 @@ def fused_gated_mlp(w: Weights, x: Tensor, inner: int, activation: str, bias: bo
     return w.linear("down_proj", activate(activation, gate) * up, x.shape[-1], bias)
 
 
-def gated_mlp(w: Weights, x: Tensor, inner: int, activation: str, bias: bool = False) -> Tensor:
-    """down(activation(gate(x)) * up(x)): [B,T,D] -> [B,T,D]."""
-    gate = activate(activation, w.linear("gate_proj", x, inner, bias))
-    return w.linear("down_proj", gate * w.linear("up_proj", x, inner, bias), x.shape[-1], bias)
+def gated_mlp(w: Weights, x: Tensor, inner: int, activation: str, bias: bool = False, finish=None) -> Tensor:
+    """down(activation(gate(x)) * up(x)): [B,T,D] -> [B,T,D]; finish(w, product) changes what goes down."""
+    product = activate(activation, w.linear("gate_proj", x, inner, bias)) * w.linear("up_proj", x, inner, bias)
+    return w.linear("down_proj", finish(w, product) if finish else product, x.shape[-1], bias)
