@@ -8,12 +8,12 @@ run:
 
 test:
 	@scripts/setup.sh test
-	@$(PYTHON) -m pytest -n 2
+	@$(PYTHON) -m pytest -n 2 --dist worksteal -rs
 
 lint:
 	@scripts/setup.sh test
 	@.venv/bin/ruff check .
-	@.venv/bin/lint-imports
+	@.venv/bin/lint-imports --no-logo
 	@$(PYTHON) -m shaders.build --check
 
 parity:
