@@ -11,6 +11,7 @@ from hierarchos.models.family import Family
 from hierarchos.models.rope_config import read_rope
 from hierarchos.nn.attention import Heads, rotations, self_attention
 from hierarchos.nn.batch import Batch, Output, region
+from hierarchos.nn.dropout import dropout
 from hierarchos.nn.mlp import ACTIVATIONS, gated_mlp
 from hierarchos.nn.rotary import Rope
 from hierarchos.nn.weights import ZEROS, Weights
@@ -38,6 +39,9 @@ class LlamaConfig:
     mlp_bias: bool = False
     logit_scale: float = 1.0
     logit_softcap: float | None = None
+    residual_dropout: float = 0.0
+    embedding_dropout: float = 0.0
+    embedding_std: float | None = None
 
 
 def read_decoder(fields: Fields, *, activation: str = "hidden_act", activations=ACTIVATIONS, eps: str | float = "rms_norm_eps",
@@ -86,20 +90,26 @@ def pre_norm(layer: Weights, x: Tensor, norm, attention, mlp) -> Tensor:
 
 
 def forward(cfg: LlamaConfig, w: Weights, batch: Batch, *, attention=self_attention, mlp=gated_mlp, norm=Weights.rms_norm, block=pre_norm,
-            entrance=None, final_norm: str = "norm") -> Output:
+            entrance=None, final_norm: str = "norm", head_bias: bool = False) -> Output:
     """Embedding, blocks, final norm, head. Relatives give their own attention, mlp, norm, order of a block, or change of the embedding."""
     model, norm = w.at("model"), partial(norm, eps=cfg.norm_eps)
-    x = model.embedding("embed_tokens", batch.ids, cfg.vocab_size, cfg.width)
-    x = entrance(x) if entrance else x
+    x = model.embedding("embed_tokens", batch.ids, cfg.vocab_size, cfg.width, cfg.embedding_std)
+    x = dropout(entrance(x) if entrance else x, cfg.embedding_dropout, batch, "embed_tokens")
     for index, (rotate, window) in enumerate(zip(rotations(cfg.ropes, batch), cfg.windows, strict=True)):
         layer = model.at("layers", index)
         mix = partial(attention, layer.at("self_attn"), batch=batch, heads=cfg.heads, rotate=rotate, window=window, qkv_bias=cfg.qkv_bias,
                       output_bias=cfg.output_bias, dropout=cfg.attention_dropout)
         feed = partial(mlp, layer.at("mlp"), inner=cfg.inner, activation=cfg.activation, bias=cfg.mlp_bias)
         with region(batch, layer.prefix):
-            x = block(layer, x, norm, mix, feed)
+            x = block(layer, x, norm, dropped(mix, cfg, batch, layer.name("self_attn")), dropped(feed, cfg, batch, layer.name("mlp")))
     hidden = norm(model, final_norm, x)
-    return language_model(cfg.tied, "model.embed_tokens", w, hidden, cfg.vocab_size, scale=cfg.logit_scale, softcap=cfg.logit_softcap)
+    return language_model(cfg.tied, "model.embed_tokens", w, hidden, cfg.vocab_size, bias=head_bias, scale=cfg.logit_scale,
+                          softcap=cfg.logit_softcap)
+
+
+def dropped(sublayer, cfg: LlamaConfig, batch: Batch, place: str):
+    """The sublayer with the residual dropout on what it gives."""
+    return lambda x: dropout(sublayer(x), cfg.residual_dropout, batch, place)
 
 
 def language_model(tied: bool, embedding: str, w: Weights, hidden: Tensor, vocab_size: int, *, bias: bool = False, **bend) -> Output:

@@ -89,9 +89,9 @@ class Weights:
         offset = self.parameter(f"{leaf}.bias", (width,), ZEROS) if bias else None
         return F.linear(x, weight, offset, layout=layout)
 
-    def embedding(self, leaf: str, ids: Tensor, count: int, width: int) -> Tensor:
+    def embedding(self, leaf: str, ids: Tensor, count: int, width: int, std: float | None = None) -> Tensor:
         """Rows of `leaf.weight` [count, width] for ids [...]: [..., width]."""
-        return F.embedding(ids, self.parameter(f"{leaf}.weight", (count, width)))
+        return F.embedding(ids, self.parameter(f"{leaf}.weight", (count, width), Normal(self.std if std is None else std)))
 
     def rms_norm(self, leaf: str, x: Tensor, eps: float, offset: float = 0.0) -> Tensor:
         """Root-mean-square norm over the last axis, times offset + weight (which starts at 1 - offset)."""
