@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -23,8 +25,8 @@ LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 4.0, "low_fre
 class Case:
     """One variant: configuration and batch. padding: none, right, left, packed (several documents in a row).
 
-    seed: of the token ids; chosen so that PyTorch's own float32 error after 2 AdamW steps is at most 1.2e-7: the gate of 2e-7
-    rests on that reading (with few tokens gradients are large, and a cancelling element can cost PyTorch 1.5e-7)."""
+    seed: of the token ids; chosen by `seeds.py`, which looks at PyTorch only, so that its float32 agrees with itself: every order of
+    its sums is close to the gate that its usual order sets or below, and after 2 AdamW steps its error is at most 1.2e-7."""
 
     model_type: str
     name: str
@@ -38,7 +40,7 @@ class Case:
 def shapes(model_type: str, small: dict, edge: dict) -> list[Case]:
     """The batches that every family runs: tied and untied, batch 1 and 3, each padding, over tile edges."""
     return [
-        Case(model_type, "tied, 1x7", small | TIED, seed=8),
+        Case(model_type, "tied, 1x7", small | TIED),
         Case(model_type, "untied, 1x72", small | UNTIED, 1, 72),
         Case(model_type, "untied, 3x33, right padding", small | UNTIED, 3, 33, "right"),
         Case(model_type, "tied, 3x72, left padding", small | TIED, 3, 72, "left"),
@@ -75,6 +77,10 @@ CASES: dict[str, list[Case]] = {
         Case("qwen3", "attention bias, no window", SMALL | TIED | {"attention_bias": True}, 3, 33, "right"),
     ],
 }
+
+SEEDS = json.loads(Path(__file__).with_name("seeds.json").read_text(encoding="utf-8"))      # see Case.seed; seeds.py writes them
+for _name, _seeds in SEEDS.items():
+    CASES[_name] = [replace(case, seed=_seeds[case.name]["seed"]) if case.name in _seeds else case for case in CASES[_name]]
 
 
 def batch_arrays(case: Case, vocab_size: int) -> dict[str, np.ndarray]:
