@@ -96,10 +96,10 @@ class Llama3:
 
         frequencies = inverse(powers(theta, width))
         low, high, factor = np.float32(self.low), np.float32(self.high), np.float32(self.factor)
-        wavelength = np.float32(2 * math.pi) / frequencies
+        wavelength = inverse(frequencies) * np.float32(2 * math.pi)     # PyTorch divides a number by a tensor in these two steps
         long, short = wavelength > np.float32(self.original / self.low), wavelength < np.float32(self.original / self.high)
         scaled = np.where(long, frequencies / factor, frequencies)
-        blend = (np.float32(self.original) / wavelength - low) / (high - low)
+        blend = (inverse(wavelength) * np.float32(self.original) - low) / (high - low)
         blended = (np.float32(1) - blend) * scaled / factor + blend * scaled
         return np.where(~long & ~short, blended, scaled).astype(np.float32)
 
