@@ -4,12 +4,14 @@
 //   A is stored [M,K], or [K,M] when TRANSPOSE_A; B is stored [K,N], or [N,K] when TRANSPOSE_B; unit last stride.
 //
 // A CPU driver pays for a load by lane, whatever the address and the width: so every lane loads different data, always
-// 64 bits (two floats that lie side by side), and rows of A reach the other lanes through subgroupBroadcast. Accumulators:
+// 64 bits (two floats that lie side by side), and rows of A reach the other lanes through subgroupShuffle (one instruction;
+// subgroupBroadcast with a constant lane is a loop of 60 on Mesa 22.3, which asks every lane whether it is active).
+// Addresses are a push constant plus one 32-bit index for each lane, batch entry included: see rows.glsl. Accumulators:
 // ROWS x VECTORS vectors of 8 columns. Lane l holds, in vector 2j+h, column (or row) 16j + 2l + h of its tile.
 // Each output is a sum over blocks of 64 k of chains of FMAs (a third of the error of one chain at K = 512), so its bits do not depend on
 // the tile or on where the tile lies.
 //
-// Limits: K >= 2, N >= 2, and M >= 2 with TRANSPOSE_A. ROWS is a multiple of 16 (8 allowed without TRANSPOSE_A).
+// Limits: fewer than 2^32 elements from an operand's first to its last; K >= 2, N >= 2, and M >= 2 with TRANSPOSE_A. ROWS is a multiple of 16 (8 allowed without TRANSPOSE_A).
 // EDGE = false: M >= ROWS, N >= 8 VECTORS, K any; the last tiles are moved back to fit, and outputs that two tiles share are written
 //         twice with equal bits. So where C is read again (ACTIVATION, or RESIDUAL is C itself) the tiles must fit exactly.
 // EDGE = true: any M, N; loads are clamped and stores are checked.
@@ -21,6 +23,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 #include "numerics.glsl"
 #include "activation.glsl"
 #include "gemm.glsl"
@@ -50,59 +53,67 @@ vec2 line_pair(uint64_t base, uint start, uint at, uint extent) {
     return at + 1 < extent ? v : v.yx;
 }
 
-// Both k of the lane's rows (columns) 16j + 2 lane and the next: x.xy = k, k+1 of the first; zw of the second.
-vec4 load_block(uint64_t base, uint stride, bool along_k, uint first, uint extent, uint at_k) {
+// Both k of the lane's rows (columns) first + 2 lane and the next: x.xy = k, k+1 of the first; zw of the second.
+// start: index of row (column) 0 at k.
+vec4 load_block(uint64_t base, uint start, uint stride, bool along_k, uint first, uint lane, uint extent) {
+    const uint own = first + 2 * lane, top = extent - 1;
     if (along_k) {
-        uint top = extent - 1;
-        vec2 p = load_pair(base, (EDGE ? min(first, top) : first) * stride + at_k);
-        vec2 q = load_pair(base, (EDGE ? min(first + 1, top) : first + 1) * stride + at_k);
-        return vec4(p, q);
+        if (EDGE) return vec4(load_pair(base, min(own, top) * stride + start), load_pair(base, min(own + 1, top) * stride + start));
+        const uint line = start + first * stride;
+        return vec4(load_pair(base, 2 * lane * stride + line), load_pair(base, 2 * lane * stride + (line + stride)));
     }
-    vec2 p = line_pair(base, at_k * stride, first, extent);
-    vec2 q = line_pair(base, (at_k + 1) * stride, first, extent);
+    const vec2 p = EDGE ? line_pair(base, start, own, extent) : load_pair(base, 2 * lane + (start + first));
+    const vec2 q = EDGE ? line_pair(base, start + stride, own, extent) : load_pair(base, 2 * lane + (start + first + stride));
     return vec4(p.x, q.x, p.y, q.y);
+}
+
+// Index of this batch entry's first element.
+uint batch_start(uint outer_stride, uint inner_stride) {
+    return gl_WorkGroupID.z / batch_inner * outer_stride + gl_WorkGroupID.z % batch_inner * inner_stride;
 }
 
 vec2 unless(bool repeated, vec2 v) { return repeated ? vec2(0.0, v.y) : v; }
 
 void main() {
-    uint lane = gl_SubgroupInvocationID;
+    const uint lane = gl_SubgroupInvocationID, m_ = m, n_ = n, k_ = k, lda_ = lda, ldb_ = ldb, ldc_ = ldc, ldr_ = ldr;
+    const uint64_t A = a, B = b, C = c, R = residual;                           // see rows.glsl
+    const uint a_start = batch_start(a_outer, a_inner), b_start = batch_start(b_outer, b_inner);
+    const uint c_start = batch_start(c_outer, c_inner), r_start = batch_start(r_outer, r_inner);
+    const float scale_ = scale;
     uint row = gl_WorkGroupID.y * ROWS, column = gl_WorkGroupID.x * 8 * VECTORS;
     if (!EDGE) {
         row = min(row, m - ROWS);
         column = min(column, n - 8 * VECTORS);
     }
-    uint64_t A = batch_entry(a, a_outer, a_inner), B = batch_entry(b, b_outer, b_inner);
-    uint64_t C = batch_entry(c, c_outer, c_inner), R = batch_entry(residual, r_outer, r_inner);
 
     float total[ROWS][VECTORS];
     [[unroll]] for (uint i = 0; i < ROWS; i++)
         [[unroll]] for (uint j = 0; j < VECTORS; j++) total[i][j] = 0.0;
 
-    for (uint block = 0; block < k; block += BLOCK) {
+    for (uint block = 0; block < k_; block += BLOCK) {
         float sum[ROWS][VECTORS];
         [[unroll]] for (uint i = 0; i < ROWS; i++)
             [[unroll]] for (uint j = 0; j < VECTORS; j++) sum[i][j] = 0.0;
-        for (uint step = block; step < min(k, block + BLOCK); step += 2) {
-            uint at_k = min(step, k - 2);
-            bool repeated = at_k != step;                      // odd K: the first of the last pair was taken already
+        for (uint step = block; step < min(k_, block + BLOCK); step += 2) {
+            const uint at_k = min(step, k_ - 2);
+            const bool repeated = at_k != step;                // odd K: the first of the last pair was taken already
+            const uint a_at = a_start + at_k * (TRANSPOSE_A ? lda_ : 1), b_at = b_start + at_k * (TRANSPOSE_B ? 1 : ldb_);
             vec2 av[(ROWS + 15) / 16 * 2], bv[VECTORS];
             if (ROWS == 8) {
-                av[0] = unless(repeated, load_pair(A, (EDGE ? min(row + lane, m - 1) : row + lane) * lda + at_k));
+                av[0] = unless(repeated, load_pair(A, (EDGE ? min(row + lane, m_ - 1) : row + lane) * lda_ + a_at));
             } else [[unroll]] for (uint j = 0; j < ROWS / 16; j++) {
-                vec4 v = load_block(A, lda, !TRANSPOSE_A, row + 16 * j + 2 * lane, m, at_k);
+                vec4 v = load_block(A, a_at, lda_, !TRANSPOSE_A, row + 16 * j, lane, m_);
                 av[2 * j] = unless(repeated, v.xy);
                 av[2 * j + 1] = unless(repeated, v.zw);
             }
             [[unroll]] for (uint j = 0; j < VECTORS / 2; j++) {
-                vec4 v = load_block(B, ldb, TRANSPOSE_B, column + 16 * j + 2 * lane, n, at_k);
+                vec4 v = load_block(B, b_at, ldb_, TRANSPOSE_B, column + 16 * j, lane, n_);
                 bv[2 * j] = unless(repeated, v.xy);
                 bv[2 * j + 1] = unless(repeated, v.zw);
             }
             [[unroll]] for (uint i = 0; i < ROWS; i++)         // a row of sums stays in registers over both k
                 [[unroll]] for (uint h = 0; h < 2; h++) {
-                    float x = ROWS == 8 ? subgroupBroadcast(av[0][h], i)
-                                        : subgroupBroadcast(av[2 * (i / 16) + i % 2][h], (i % 16) / 2);
+                    float x = ROWS == 8 ? subgroupShuffle(av[0][h], i) : subgroupShuffle(av[2 * (i / 16) + i % 2][h], (i % 16) / 2);
                     [[unroll]] for (uint j = 0; j < VECTORS; j++) sum[i][j] = fma(x, bv[j][h], sum[i][j]);
                 }
         }
@@ -120,19 +131,19 @@ void main() {
         }
     }
     [[unroll]] for (uint i = 0; i < ROWS; i++) {
-        uint r = row + i;
-        if (!EDGE || r < m) [[unroll]] for (uint j = 0; j < VECTORS / 2; j++) {
-            uint at = column + 16 * j + 2 * lane;
-            vec2 v = vec2(fma(total[i][2 * j], scale, offset[2 * j]), fma(total[i][2 * j + 1], scale, offset[2 * j + 1]));
-            if (RESIDUAL) v += line_pair(R, r * ldr, at, n);
-            if (!EDGE || at + 1 < n) store_pair(C, r * ldc + at, v);
-            else if (at < n) store_one(C, r * ldc + at, v.x);
+        const uint r = row + i;
+        if (!EDGE || r < m_) [[unroll]] for (uint j = 0; j < VECTORS / 2; j++) {
+            const uint at = column + 16 * j + 2 * lane;
+            vec2 v = vec2(fma(total[i][2 * j], scale_, offset[2 * j]), fma(total[i][2 * j + 1], scale_, offset[2 * j + 1]));
+            if (RESIDUAL) v += line_pair(R, r_start + r * ldr_, at, n_);
+            if (!EDGE || at + 1 < n_) store_pair(C, c_start + r * ldc_ + at, v);
+            else if (at < n_) store_one(C, c_start + r * ldc_ + at, v.x);
         }
     }
     if (ACTIVATION != 0) {                                 // a rolled second pass over what this lane wrote: small code
         for (uint i = 0; i < (EDGE ? min(ROWS, m - row) : ROWS); i++)
             for (uint j = 0; j < VECTORS; j++) {
-                uint at = column + 16 * (j / 2) + 2 * lane + j % 2, index = (row + i) * ldc + at;
+                uint at = column + 16 * (j / 2) + 2 * lane + j % 2, index = c_start + (row + i) * ldc + at;
                 if (!EDGE || at < n) store_one(C, index, activate(ACTIVATION, load_one(C, index)));
             }
     }

@@ -6,14 +6,14 @@ from hierarchos.kernels.gemm_layout import Product
 from hierarchos.kernels.launch import Launch, Profile
 
 LANES = 8
-LARGE = 2.5e8                                       # operations from which 1.2 s more to compile the kernel buy 12 % of speed
+LARGE = 1e9                                         # operations from which 0.9 s more to compile the kernel buy 12 % of speed
 
 
 def choose_tile(m: int, n: int, k: int, batch: int, transpose_a: bool, profile: Profile) -> tuple[int, int]:
     """(rows, vectors of 8 columns) of a tile.
 
     Large tiles load less for each product, and small ones give every core something to do. Few of them, because a CPU driver
-    takes 0.2 to 1.8 s to compile one for the first time."""
+    takes 0.1 to 1.4 s to compile one for the first time."""
     if m <= 8 and not transpose_a:
         return 8, 8
     if m <= 16 or n <= 32 or batch * -(-n // 64) * -(-m // 32) < profile.compute_units:
