@@ -77,6 +77,11 @@ def read_decoder(fields: Fields, *, activation: str = "hidden_act", activations=
     )
 
 
+def extended(kind, cfg: LlamaConfig, **values):
+    """The values of a relative that has more of them: `kind` is a subclass of LlamaConfig."""
+    return kind(**{**vars(cfg), **values})
+
+
 def read(fields: Fields) -> LlamaConfig:
     """Biases of attention (all four projections) and of the MLP are options of their own."""
     bias = fields.boolean("attention_bias", False)

@@ -9,7 +9,7 @@ from hierarchos.graph import functions as F
 from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
-from hierarchos.models.llama import TINY, LlamaConfig, forward, read_decoder
+from hierarchos.models.llama import TINY, LlamaConfig, extended, forward, read_decoder
 from hierarchos.nn.attention import Heads, self_attention, separate
 from hierarchos.nn.batch import Batch, Output
 from hierarchos.nn.weights import Weights
@@ -28,7 +28,7 @@ def read(fields: Fields) -> OlmoConfig:
     """attention_bias is on all four projections."""
     fields.assume(vocab_size=50304)
     cfg, bias = read_decoder(fields, eps=NORM_EPS), fields.boolean("attention_bias", False)
-    return OlmoConfig(**{**vars(cfg), "qkv_bias": bias, "output_bias": bias}, clip=fields.number("clip_qkv", None))
+    return extended(OlmoConfig, cfg, qkv_bias=bias, output_bias=bias, clip=fields.number("clip_qkv", None))
 
 
 def clipped(w: Weights, x: Tensor, heads: Heads, bias: bool, clip: float | None) -> tuple[Tensor, Tensor, Tensor]:
