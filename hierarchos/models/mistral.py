@@ -18,6 +18,5 @@ def read(fields: Fields) -> LlamaConfig:
     return replace(cfg, windows=(window,) * cfg.layers)
 
 
-FAMILY = Family("mistral", read, forward, tiny={
-    **{name: value for name, value in TINY.items() if name not in ("attention_bias", "mlp_bias")},
-    "model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": 64})
+MISTRAL_TINY = {**{name: value for name, value in TINY.items() if name not in ("attention_bias", "mlp_bias")}, "sliding_window": 64}
+FAMILY = Family("mistral", read, forward, tiny={**MISTRAL_TINY, "model_type": "mistral", "architectures": ["MistralForCausalLM"]})

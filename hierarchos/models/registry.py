@@ -14,19 +14,37 @@ FAMILIES = {
     "apertus": "hierarchos.models.apertus",
     "arcee": "hierarchos.models.arcee",
     "bitnet": "hierarchos.models.bitnet",
+    "cohere": "hierarchos.models.cohere",
+    "cohere2": "hierarchos.models.cohere2",
+    "cwm": "hierarchos.models.cwm",
+    "emu3_text_model": "hierarchos.models.emu3",
     "ernie4_5": "hierarchos.models.ernie4_5",
+    "gemma2": "hierarchos.models.gemma2",
     "glm": "hierarchos.models.glm",
     "glm4": "hierarchos.models.glm4",
     "gpt2": "hierarchos.models.gpt2",
+    "granite": "hierarchos.models.granite",
     "helium": "hierarchos.models.helium",
+    "hunyuan_v1_dense": "hierarchos.models.hunyuan_v1_dense",
+    "hyperclovax": "hierarchos.models.hyperclovax",
     "jais2": "hierarchos.models.jais2",
     "llama": "hierarchos.models.llama",
+    "ministral": "hierarchos.models.ministral",
+    "ministral3": "hierarchos.models.ministral3",
     "mistral": "hierarchos.models.mistral",
     "nanochat": "hierarchos.models.nanochat",
     "nemotron": "hierarchos.models.nemotron",
     "olmo": "hierarchos.models.olmo",
+    "open-llama": "hierarchos.models.open_llama",
+    "persimmon": "hierarchos.models.persimmon",
+    "phi3": "hierarchos.models.phi3",
     "qwen2": "hierarchos.models.qwen2",
     "qwen3": "hierarchos.models.qwen3",
+    "seed_oss": "hierarchos.models.seed_oss",
+    "smollm3": "hierarchos.models.smollm3",
+    "stablelm": "hierarchos.models.stablelm",
+    "starcoder2": "hierarchos.models.starcoder2",
+    "vaultgemma": "hierarchos.models.vaultgemma",
 }
 
 
@@ -46,7 +64,7 @@ def family(model_type: str, where: str = "config.json") -> Family:
 def resolve(raw: dict, where: str = "config.json", ignore: tuple[str, ...] = ()) -> Model:
     """The model of a config.json's contents; `ignore` names fields that the caller knows to be harmless."""
     if not isinstance(raw, dict):
-        raise UserError(f"config.json holds {type(raw).__name__}, not an object", where=where)
+        raise UserError(f"config.json holds a {type(raw).__name__}, not an object", where=where)
     if not isinstance(raw.get("model_type"), str):
         raise UnknownModelType("config.json has no model_type", where=where, hint="implemented: " + ", ".join(FAMILIES))
     found = family(raw["model_type"], where)
@@ -60,8 +78,8 @@ def read_model(folder: str | Path) -> Model:
     """The model of a package folder; raises `UserError` where config.json is absent or is not JSON."""
     path = Path(folder) / "config.json"
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        raw = json.loads(path.read_text(encoding="utf-8-sig"))       # some editors write a byte order mark
+    except (FileNotFoundError, NotADirectoryError):
         raise UserError("a package needs config.json, there is none", where=str(path)) from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         line = getattr(error, "lineno", 1)

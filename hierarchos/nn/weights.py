@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hierarchos.graph import functions as F
 from hierarchos.graph.tensor import Tensor
@@ -71,11 +71,12 @@ class Weights:
         return tuple(spec for spec, _ in self.table.values())
 
     def parameter(self, leaf: str, shape: tuple[int, ...], initial: Initial | None = None, decay: bool | None = None) -> Tensor:
-        """The tensor of a parameter; declared at first use, the same tensor afterwards."""
+        """The tensor of a parameter; declared at first use, the same tensor afterwards. initial None: what was declared, or normal."""
         spec = ParameterSpec(self.name(leaf), tuple(shape), initial or Normal(self.std), len(shape) > 1 if decay is None else decay)
         if spec.name in self.table:
             known, tensor = self.table[spec.name]
-            assert known == spec, f"{spec.name} is declared twice: {known} and {spec}"
+            agreed = spec if initial else replace(spec, initial=known.initial)
+            assert known == agreed, f"{spec.name} is declared twice: {known} and {spec}"
             return tensor
         tensor = self.source(spec) if self.source else F.state(spec.name, spec.shape, "f32")
         self.table[spec.name] = (spec, tensor)
