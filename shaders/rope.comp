@@ -1,8 +1,8 @@
 #version 460
 // Rotary position embedding: for each pair of channels (a, b) among the first 2 * half, with the table row of the token's position,
 //     (a, b) -> (a cos - b sin, b cos + a sin),  with -sin when inverse; the other channels are copied.
-// Layouts: x [B,T,H,channels] with strides of batch, time and head (last stride 1); cos, sin [table_rows, half]; positions i32 [B,T];
-// y [B,T,H,channels] contiguous. Pair c is (c, c + half), or (2c, 2c + 1) when interleaved. An invocation does one pair (or copies
+// Layouts: x and y [B,T,H,channels] with strides of batch, time and head (last stride 1), y may be x; cos, sin [table_rows, half];
+// positions i32 [B,T]. Pair c is (c, c + half), or (2c, 2c + 1) when interleaved. An invocation does one pair (or copies
 // one channel) of `heads_each` heads; grid: token * (channels - half) in x, head blocks in y.
 // Limits: fewer than 2^32 elements in x; positions are clamped to the table. NumPy twin: rope_reference.
 #extension GL_GOOGLE_include_directive : require
@@ -16,7 +16,7 @@ layout(push_constant, scalar) uniform Arguments {
     Floats x, cosine, sine;
     Ints positions;
     Floats y;
-    uvec3 stride;
+    uvec3 stride, stride_y;
     uint tokens, times, heads, channels, half_, table_rows, heads_each;
 };
 
@@ -32,7 +32,8 @@ void main() {
         s = INVERSE ? -sine.at[row] : sine.at[row];
     }
     const uint head = gl_WorkGroupID.y * heads_each, end_head = min(head + heads_each, heads);
-    uint from = (token / times) * stride.x + (token % times) * stride.y + head * stride.z, to = (token * heads + head) * channels;
+    uint from = (token / times) * stride.x + (token % times) * stride.y + head * stride.z;
+    uint to = (token / times) * stride_y.x + (token % times) * stride_y.y + head * stride_y.z;
     for (uint h = head; h < end_head; h++) {
         const float a = x.at[from + first];
         if (rotated) {
@@ -43,6 +44,6 @@ void main() {
             y.at[to + first] = a;
         }
         from += stride.z;
-        to += channels;
+        to += stride_y.z;
     }
 }

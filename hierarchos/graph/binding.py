@@ -4,6 +4,7 @@ from __future__ import annotations
 import struct
 from functools import cache
 
+from hierarchos.kernels.copy import coalesce
 from hierarchos.kernels.launch import F32, I32, U32, Clear, In, Launch, Lowering, Operand, Out, Ref, Work
 from hierarchos.resources import resource
 from hierarchos.vulkan.commands import Command, Dispatch, Fill, Shader, Span
@@ -32,6 +33,14 @@ def span_bytes(operand: Operand) -> int:
     return 4 * (1 + sum((d - 1) * s for d, s in zip(operand.shape, operand.strides, strict=True))) if operand.size else 0
 
 
+def span_of(address: int, operand: Operand) -> Span:
+    """The span of a tensor; with a pitch where it is rows of one length at one distance."""
+    axes = coalesce(operand.shape, operand.strides, operand.strides)
+    if len(axes) == 2 and axes[1][1] == 1 and axes[0][1] > axes[1][0] and operand.size:
+        return Span(address, span_bytes(operand), 4 * axes[0][1], 4 * axes[1][0])
+    return Span(address, span_bytes(operand))
+
+
 class _Resolver:
     """Addresses and touched spans of references."""
 
@@ -42,7 +51,7 @@ class _Resolver:
         if isinstance(ref, Work):
             return Span(self.workspace + ref.offset, ref.nbytes)
         address, operand = (self.inputs if isinstance(ref, In) else self.outputs)[ref.index]
-        return Span(address + ref.offset, span_bytes(operand) - ref.offset)
+        return Span(address + ref.offset, span_bytes(operand) - ref.offset) if ref.offset else span_of(address, operand)
 
 
 def _fill(clear: Clear, resolve: _Resolver) -> Fill:

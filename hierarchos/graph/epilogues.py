@@ -15,13 +15,20 @@ from hierarchos.graph.tensor import Graph, Node, Tensor
 
 
 def fold_into_producers(graph: Graph, overlap: Callable[[str, str], bool]) -> Graph:
-    """add(product, other) becomes a product with `other` as residual, at the place of the add; likewise embedding gradients."""
+    """add(product, other) becomes a product with `other` as residual, at the place of the add; likewise embedding gradients.
+
+    A product adds a state at its own place, so that a gradient which accumulates does not keep what it is made of alive."""
     finder = SumFinder(graph, overlap)
     renamed: dict[Tensor, Tensor] = {}
+    early = {producer: other for producer, other in finder.sums.values() if finder.reads_early(producer, other)}
 
     def change(node: Node, inputs, result: Graph):
         found = finder.sums.get(node)
-        if found:
+        if node in early:
+            outputs = result.add(with_sum(node.op), (*inputs, *result.add(early[node].node.op, ())))
+        elif found and found[0] in early:
+            outputs = (renamed[found[0].outputs[0]],)
+        elif found:
             producer, other = found
             outputs = result.add(with_sum(producer.op), tuple(renamed[t] for t in (*producer.inputs, other)))
         elif node in finder.absorbed:
@@ -92,6 +99,13 @@ class SumFinder:
         if isinstance(producer.op, MatMul):
             return not producer.op.has_residual and producer.op.activation == "none" and other.node is not producer
         return isinstance(producer.op, EmbeddingGradient) and not producer.op.base and self._may_be_overwritten(other, add)
+
+    def reads_early(self, producer: Node, other: Tensor) -> bool:
+        """Whether `other` is a state that has at the producer's place the value that it has where it is read."""
+        if not isinstance(producer.op, MatMul) or not isinstance(other.node.op, State):
+            return False
+        first, last = sorted((self.hazards.steps[producer], self.hazards.steps[other.node]))
+        return not self.hazards.written_between([other], first, last)
 
     def _only_reader(self, tensor: Tensor, node: Node) -> bool:
         return self.readers[tensor] == [node] and tensor not in self.outputs

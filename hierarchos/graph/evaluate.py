@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hierarchos.graph.layout import JOIN
 from hierarchos.graph.ops.leaf import Input, State
 from hierarchos.graph.tensor import NUMPY_NAME, Graph, Node, Tensor
 from hierarchos.kernels.launch import Operand, row_major
@@ -33,13 +35,26 @@ def evaluate(graph: Graph, feeds: Mapping, states: Mapping | None = None, dtype:
 def _node_values(node: Node, values: dict, feeds: Mapping, memory: dict, dtype: str | None) -> list:
     op = node.op
     if isinstance(op, Input | State):
-        source = feeds if isinstance(op, Input) else memory
-        return [_shaped(_as_float(source[op.name], dtype), op)]
+        source = feeds[op.name] if isinstance(op, Input) else _state(memory, op.name)
+        return [_shaped(_as_float(source, dtype), op)]
     if not node.inputs:
         return [_as_float(array, dtype) for array in op.reference([])]
     results = op.reference([values[t] for t in node.inputs])
     wanted = [dtype if dtype and spec.dtype == "f32" else NUMPY_NAME[spec.dtype] for spec in node.specs]
     return [_cast(array, name) for array, name in zip(results, wanted, strict=True)]
+
+
+def _state(memory: dict, name: str):
+    """A state, or neighbouring states as one array over their memory."""
+    import numpy as np
+    if JOIN not in name or name in memory:
+        return memory[name]
+    parts = [memory[part] for part in name.split(JOIN)]
+    for before, after in pairwise(parts):
+        if before.ctypes.data + before.nbytes != after.ctypes.data:
+            raise ValueError(f"{name} is read as one tensor; give these states as views of one array, side by side")
+    shape = (sum(len(part) for part in parts), *parts[0].shape[1:])
+    return np.lib.stride_tricks.as_strided(parts[0], shape, parts[0].strides)
 
 
 def _cast(array, name: str):
@@ -66,7 +81,7 @@ def _write_back(node: Node, values: dict) -> None:
     operands = [Operand(t.shape, t.dtype, row_major(t.shape)) for t in node.inputs]
     for slot, tensor in enumerate(node.outputs):
         alias = node.op.alias(slot, operands)
-        if alias is not None and alias.mutates:
+        if alias is not None and alias.mutates and alias.strides is None:       # with strides: `Joined` reads the parts
             target = values[node.inputs[alias.input]]
             np.copyto(target, values[tensor])
             values[tensor] = target

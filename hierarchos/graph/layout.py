@@ -1,11 +1,14 @@
 """Names and places of persistent tensors, without any memory: what a plan needs and what a checkpoint writes down."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from hierarchos.graph.memory import aligned
 from hierarchos.graph.tensor import Spec
+
+JOIN = " & "                                        # "q & k & v": tensors that lie side by side, as one along their first axis
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,25 @@ class StoreLayout:
         return {name: place for name, place in self.locations.items() if place.arena == arena and name != arena}
 
     def find(self, name: str) -> Location:
-        """Where a tensor lies; raises KeyError with the nearest name."""
+        """Where a tensor (or what `join` named) lies; raises KeyError with the nearest name."""
+        if JOIN in name and name not in self.locations:
+            parts = [self.find(part) for part in name.split(JOIN)]
+            rows = sum(part.spec.shape[0] for part in parts)
+            return Location(parts[0].arena, parts[0].offset, Spec((rows, *parts[0].spec.shape[1:]), parts[0].spec.dtype))
         if name not in self.locations:
             from difflib import get_close_matches
             near = get_close_matches(name, self.locations, 1)
             raise KeyError(f"the store has no tensor {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         return self.locations[name]
+
+    def join(self, names: Sequence[str]) -> str | None:
+        """The name of neighbouring tensors, given in their order, as one tensor along the first axis; None where they are no neighbours."""
+        places = [self.find(name) for name in names]
+        for before, after in pairwise(places):
+            fits = before.spec.shape[1:] == after.spec.shape[1:] and before.spec.dtype == after.spec.dtype
+            if before.arena != after.arena or before.offset + before.spec.nbytes != after.offset or not fits:
+                return None
+        return JOIN.join(names)
 
     def overlap(self, first: str, second: str) -> bool:
         """Whether two names share memory."""

@@ -34,6 +34,7 @@ class Op:
     Optional inputs are left out of `inputs`, and a flag among the attributes says so."""
 
     strided_inputs: tuple[int, ...] | str = ()      # inputs that may be strided views; "all" for every one
+    strided_outputs: tuple[int, ...] | str = ()     # outputs that may be written with any strides (last one 1); "all" for every one
     effect = False                                  # True: kept though nothing reads its outputs
 
     def infer(self, inputs: list[Spec]) -> list[Spec]:

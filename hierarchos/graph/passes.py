@@ -6,11 +6,14 @@ from collections.abc import Callable
 from hierarchos.graph.epilogues import fold_activations, fold_into_producers
 from hierarchos.graph.fusion import fuse
 from hierarchos.graph.hazards import Hazards
+from hierarchos.graph.joins import place_joins
 from hierarchos.graph.layout import StoreLayout
 from hierarchos.graph.merge import elementwise
 from hierarchos.graph.ops.leaf import Constant, Full, Leaf
 from hierarchos.graph.ops.views import Contiguous
 from hierarchos.graph.rewriting import rewrite, writes
+from hierarchos.graph.ropes import merge_ropes
+from hierarchos.graph.siblings import merge_siblings
 from hierarchos.graph.tensor import Graph, Node, Tensor
 from hierarchos.kernels.launch import Operand, row_major
 
@@ -20,9 +23,9 @@ def optimise(graph: Graph, layout: StoreLayout | None = None) -> Graph:
     overlap = layout.overlap if layout else (lambda first, second: first == second)
     refuse_stale_reads(graph, overlap)
     graph = merge_equal(remove_dead(graph))
-    graph = fold_activations(fold_into_producers(graph, overlap))
-    graph = remove_dead(fuse(graph, overlap))
-    return make_contiguous(graph)
+    graph = merge_ropes(remove_dead(merge_siblings(fold_into_producers(graph, overlap), layout)))
+    graph = remove_dead(fuse(fold_activations(graph), overlap))
+    return make_contiguous(remove_dead(place_joins(graph)))
 
 
 def refuse_stale_reads(graph: Graph, overlap: Callable[[str, str], bool]) -> None:

@@ -41,3 +41,15 @@ def readers_of(graph: Graph) -> dict[Tensor, list[Node]]:
         for tensor in node.inputs:
             readers.setdefault(tensor, []).append(node)
     return readers
+
+
+def accepts_strides(tensor: Tensor, readers: dict[Tensor, list[Node]]) -> bool:
+    """Whether every reader of a tensor, also through reshapes, takes it as a strided view."""
+    from hierarchos.graph.ops.views import Reshape, Split, Transpose
+    for node in readers.get(tensor, ()):
+        if isinstance(node.op, Reshape | Split | Transpose):
+            if not all(accepts_strides(output, readers) for output in node.outputs):
+                return False
+        elif node.op.strided_inputs != "all" and any(t is tensor and i not in node.op.strided_inputs for i, t in enumerate(node.inputs)):
+            return False
+    return True

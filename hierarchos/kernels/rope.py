@@ -12,13 +12,14 @@ GPU_HEADS_EACH = 2                                  # a GPU wants invocations; a
 
 
 def rope(layout: str, inverse: bool, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
-    """x (strided), cos, sin, positions -> x rotated, contiguous."""
+    """x, cos, sin, positions -> x rotated; both strided with channels side by side, and perhaps the same memory."""
     batch, times, heads, channels = inputs[0].shape
     table_rows, half = inputs[1].shape
     cpu = profile.device_class == "cpu"
     local, heads_each = (64, heads) if cpu else (128, min(heads, GPU_HEADS_EACH))
     groups = -(-batch * times * (channels - half) // local), -(-heads // max(1, heads_each)), 1
-    numbers = (*inputs[0].strides[:3], batch * times, times, heads, channels, half, table_rows, heads_each)
+    assert channels == 1 or inputs[0].strides[3] == outputs[0].strides[3] == 1, "the channels of a rope lie side by side"
+    numbers = (*inputs[0].strides[:3], *outputs[0].strides[:3], batch * times, times, heads, channels, half, table_rows, heads_each)
     launch = Launch("rope", groups, (In(0), In(1), In(2), In(3), Out(0), *map(U32, numbers)), (local, layout == "interleaved", inverse),
                     "rope", 3.0 * inputs[0].size, 8.0 * inputs[0].size)
     return Lowering((launch,))

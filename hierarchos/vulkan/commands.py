@@ -26,10 +26,21 @@ class Shader:
 
 @dataclass(frozen=True)
 class Span:
-    """A range of device memory: first address and number of bytes."""
+    """A range of device memory: first address and number of bytes.
+
+    With a pitch only `width` bytes from every multiple of `pitch` after the first address belong to it: columns of a matrix."""
 
     address: int
     nbytes: int
+    pitch: int = 0
+    width: int = 0
+
+    def beside(self, other: Span) -> bool:
+        """Whether both are columns of one matrix that share no byte."""
+        if self.pitch == 0 or self.pitch != other.pitch:
+            return False
+        distance = (other.address - self.address) % self.pitch
+        return self.width <= distance and distance + other.width <= self.pitch
 
 
 @dataclass(frozen=True)

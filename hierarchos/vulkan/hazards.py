@@ -43,11 +43,37 @@ def touches(command: Command) -> tuple[Sequence[Span], Sequence[Span]]:
     return (), (command.span,)
 
 
+class Touched:
+    """Spans as a set of bytes; those with a pitch one by one, because columns side by side share no byte."""
+
+    def __init__(self):
+        self.whole, self.columns = Intervals(), []
+
+    def overlaps(self, span: Span) -> bool:
+        return self.whole.overlaps(span) or any(_cross(span, other) and not span.beside(other) for other in self.columns)
+
+    def add(self, span: Span) -> None:
+        if span.pitch:
+            self.columns.append(span)
+        else:
+            self.whole.add(span)
+
+    def clear(self) -> None:
+        self.whole.clear()
+        self.columns.clear()
+
+
+def _cross(first: Span, second: Span) -> bool:
+    """Whether the ranges from first to last byte overlap."""
+    return (first.nbytes > 0 and second.nbytes > 0 and first.address < second.address + second.nbytes
+            and second.address < first.address + first.nbytes)
+
+
 class HazardTracker:
     """Remembers what was read and written since the last barrier."""
 
     def __init__(self):
-        self.read, self.written = Intervals(), Intervals()
+        self.read, self.written = Touched(), Touched()
 
     def needs_barrier(self, command: Command) -> bool:
         """Whether `command` has to wait for an earlier one; afterwards it counts as issued."""

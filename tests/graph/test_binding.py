@@ -31,8 +31,8 @@ def test_spans_follow_strides_offsets_and_workspace():
     fill, dispatch = bind(lowering, [(1000, operand)], [(2000, operand)], workspace=3000, label="op")
     assert fill == Fill(Span(3016, 32), 5, "clear")
     assert isinstance(dispatch, Dispatch) and dispatch.label == "op"
-    assert dispatch.reads == (Span(1004, 40), Span(2000, 44))
-    assert dispatch.writes == (Span(2000, 44), Span(3016, 32))
+    assert dispatch.reads == (Span(1004, 40), Span(2000, 44, 32, 12))
+    assert dispatch.writes == (Span(2000, 44, 32, 12), Span(3016, 32))
 
 
 X = np.arange(2 * 31 * 7, dtype="float32").reshape(2, 31, 7)

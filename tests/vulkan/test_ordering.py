@@ -7,19 +7,26 @@ from hierarchos.vulkan.hazards import barriers_before, touches
 from hierarchos.vulkan.ordering import dependency_levels, fewest_barriers
 
 NOTHING = Shader("nothing", b"")
-spans = st.builds(Span, st.integers(0, 40), st.integers(0, 12))
+plain = st.builds(Span, st.integers(0, 40), st.integers(0, 12))
+columns = st.builds(lambda at, rows, first, width: Span(at * 8 + first, (rows - 1) * 8 + width, 8, width),
+                    st.integers(0, 3), st.integers(2, 3), st.integers(0, 5), st.integers(1, 3))
+spans = plain | columns
 span_lists = st.lists(spans, max_size=3).map(tuple)
 dispatches = st.builds(lambda reads, writes: Dispatch(NOTHING, (), b"", (1, 1, 1), reads, writes, "d"), span_lists, span_lists)
-command_lists = st.lists(dispatches | st.builds(Fill, spans) | st.builds(Copy, spans, spans), max_size=20)
+command_lists = st.lists(dispatches | st.builds(Fill, plain) | st.builds(Copy, plain, plain), max_size=20)
 
 
-def covered(some) -> set[int]:
-    return {byte for span in some for byte in range(span.address, span.address + span.nbytes)}
+def clash(first: Span, second: Span) -> bool:
+    """Whether ranges overlap, but for columns of one matrix that share no byte of its rows."""
+    ranges = [set(range(span.address, span.address + span.nbytes)) for span in (first, second)]
+    rows = [{(span.address + i) % span.pitch for i in range(span.width)} if span.pitch else None for span in (first, second)]
+    return bool(ranges[0] & ranges[1]) and not (first.pitch == second.pitch != 0 and not rows[0] & rows[1])
 
 
 def conflict(earlier, later) -> bool:
-    (reads, writes), (later_reads, later_writes) = (map(covered, touches(command)) for command in (earlier, later))
-    return bool(writes & later_reads or writes & later_writes or reads & later_writes)
+    (reads, writes), (later_reads, later_writes) = touches(earlier), touches(later)
+    pairs = [(a, b) for a in writes for b in (*later_reads, *later_writes)] + [(a, b) for a in reads for b in later_writes]
+    return any(clash(a, b) for a, b in pairs)
 
 
 @given(command_lists)

@@ -1,14 +1,14 @@
-"""Copies into a larger tensor: concat and pad."""
+"""Larger tensors from smaller ones: concat and pad, and parts that are written where they belong."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hierarchos.graph.op import Op, ShapeError, apply
-from hierarchos.graph.ops.leaf import word_of
+from hierarchos.graph.op import Alias, Op, ShapeError, apply
+from hierarchos.graph.ops.leaf import Leaf, word_of
 from hierarchos.graph.ops.views import axis_of, slice_axis, split
-from hierarchos.graph.tensor import Spec, Tensor
+from hierarchos.graph.tensor import NUMPY_NAME, Spec, Tensor
 from hierarchos.kernels import copy
-from hierarchos.kernels.launch import Clear, In, Lowering, Out
+from hierarchos.kernels.launch import Clear, In, Launch, Lowering, Operand, Out, Profile
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,7 @@ class Concat(Op):
         return [np.concatenate(inputs, self.axis)]
 
     def lower(self, inputs, outputs, profile):
-        target, launches, start = outputs[0].strides, (), 0
-        for index, x in enumerate(inputs):
-            out = Out(0, 4 * start * target[self.axis])
-            launches += copy.strided_copy(In(index), out, x.shape, x.strides, target, profile, "concat")
-            start += x.shape[self.axis]
-        return Lowering(launches)
+        return Lowering(copy_parts(self.axis, inputs, [True] * len(inputs), outputs[0], profile))
 
 
 @dataclass(frozen=True)
@@ -76,6 +71,81 @@ class Pad(Op):
         target = Out(0, 4 * self.before * out.strides[self.axis])
         return Lowering((Clear(Out(0), out.size * 4, word_of(self.value, out.dtype)),
                          *copy.strided_copy(In(0), target, x.shape, x.strides, out.strides, profile, "pad")))
+
+
+@dataclass(frozen=True)
+class Memory(Leaf):
+    """Memory that nothing has been written to: what `Within` writes into and `Joined` gives away."""
+
+    spec: Spec
+
+    def infer(self, inputs):
+        return [self.spec]
+
+    def reference(self, inputs):
+        import numpy as np
+        return [np.full(self.spec.shape, np.nan if self.spec.dtype == "f32" else 0, NUMPY_NAME[self.spec.dtype])]
+
+    def lower(self, inputs, outputs, profile):
+        return Lowering(())
+
+
+@dataclass(frozen=True)
+class Within(Op):
+    """`op` with outputs that lie in a memory given as one more, last input: (slot, offset, strides) in elements for each."""
+
+    op: Op
+    places: tuple[tuple[int, int, tuple[int, ...]], ...]
+
+    @property
+    def strided_inputs(self):
+        return self.op.strided_inputs
+
+    def infer(self, inputs):
+        return self.op.infer(inputs[:-1])
+
+    def reference(self, inputs):
+        return self.op.reference(inputs[:-1])
+
+    def lower(self, inputs, outputs, profile):
+        return self.op.lower(inputs[:-1], outputs, profile)
+
+    def alias(self, slot, inputs):
+        found = {at: Alias(len(inputs) - 1, offset, strides, mutates=True) for at, offset, strides in self.places}
+        return found.get(slot) or self.op.alias(slot, inputs[:-1])
+
+
+@dataclass(frozen=True)
+class Joined(Op):
+    """Inputs: a memory, then the parts of a concat along `axis`; those marked in `within` lie there already, the others are copied."""
+
+    axis: int
+    within: tuple[bool, ...]
+    strided_inputs = "all"
+
+    def infer(self, inputs):
+        return Concat(self.axis).infer(inputs[1:])
+
+    def reference(self, inputs):
+        return Concat(self.axis).reference(inputs[1:])
+
+    def lower(self, inputs, outputs, profile):
+        return Lowering(copy_parts(self.axis, inputs[1:], [not there for there in self.within], outputs[0], profile, first=1))
+
+    def alias(self, slot, inputs):
+        return Alias(0, mutates=True)
+
+
+def copy_parts(axis: int, parts: list[Operand], copied: list[bool], output: Operand, profile: Profile,
+               first: int = 0) -> tuple[Launch, ...]:
+    """Launches that copy the marked parts to their places along `axis`; part i is the node's input first + i."""
+    launches, start = (), 0
+    for index, (part, wanted) in enumerate(zip(parts, copied, strict=True)):
+        if wanted:
+            out = Out(0, 4 * start * output.strides[axis])
+            launches += copy.strided_copy(In(first + index), out, part.shape, part.strides, output.strides, profile, "concat")
+        start += part.shape[axis]
+    return launches
 
 
 def concat(xs, axis: int = -1) -> Tensor:

@@ -37,7 +37,7 @@ def broadcast_shape(name: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]
 class _Elementwise(Op):
     """What Pointwise and Fused share: shapes, the NumPy twin and the lowering of an expression."""
 
-    strided_inputs = "all"
+    strided_inputs = strided_outputs = "all"
 
     def expression(self, dtypes: tuple[str, ...]) -> Expression:
         raise NotImplementedError

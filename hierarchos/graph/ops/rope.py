@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hierarchos.graph.op import Op, ShapeError, apply
+from hierarchos.graph.op import Alias, Op, ShapeError, apply
 from hierarchos.graph.tensor import Node, Spec, Tensor
 
 if TYPE_CHECKING:
@@ -19,11 +19,14 @@ LAYOUTS = ("half", "interleaved")
 class Rope(Op):
     """x [B,T,H,D], cos [P,R/2], sin [P,R/2], positions i32 [B,T] -> x with its first R channels rotated.
 
-    layout "half" pairs channel c with c + R/2 (Llama), "interleaved" 2c with 2c + 1 (GPT-J). inverse: rotates back."""
+    layout "half" pairs channel c with c + R/2 (Llama), "interleaved" 2c with 2c + 1 (GPT-J). inverse: rotates back.
+    in_place: the output is the memory of x."""
 
     layout: str = "half"
     inverse: bool = False
+    in_place: bool = False
     strided_inputs = (0,)
+    strided_outputs = "all"
 
     def infer(self, inputs: list[Spec]) -> list[Spec]:
         x, cos, sin, positions = (s.shape for s in inputs)
@@ -40,6 +43,7 @@ class Rope(Op):
         """The tables are constants: they get no gradient."""
         if gradients[0] is None:
             return [None] * 4
+        assert not self.in_place, "ropes are put in place after differentiation"
         return [apply(Rope(self.layout, not self.inverse), gradients[0], *node.inputs[1:])[0], None, None, None]
 
     def reference(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -51,6 +55,9 @@ class Rope(Op):
         from hierarchos.kernels.rope import rope
 
         return rope(self.layout, self.inverse, inputs, outputs, profile)
+
+    def alias(self, slot: int, inputs: list[Operand]) -> Alias | None:
+        return Alias(0, mutates=True) if self.in_place else None
 
 
 def rope(x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, layout: str = "half") -> Tensor:
