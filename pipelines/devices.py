@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from hierarchos.vulkan import Device, DeviceInfo
 
 
+OTHER_WORLDS = "everything is computed through Vulkan, and devices have the names above; a software device uses the processor"
+
+
 def selector(select: str) -> str:
     """What the device layer takes: "vulkan:1" is device 1."""
     return select.removeprefix("vulkan:") if select.lower().startswith("vulkan:") else select
@@ -23,7 +26,8 @@ def find_device(config: DeviceConfig) -> DeviceInfo:
         return choose(selector(config.select), list_devices())
     except (DeviceChoiceError, NoDevice, NoVulkan) as error:
         first, *rest = str(error).splitlines()
-        raise UserError(first, where="device.select", hint=[line.strip() for line in rest]) from None
+        others = [OTHER_WORLDS] if config.select.lower() in ("cpu", "cuda", "gpu", "rocm", "mps", "numpy", "vulkan") else []
+        raise UserError(first, where="device.select", hint=[line.strip() for line in rest] + others) from None
 
 
 def open_selected(config: DeviceConfig) -> Device:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hierarchos.errors import UserError
+from pipelines.system_errors import told
 
 DONE, WRONG_INPUT, FAILED, DEVICE, INTERRUPTED = 0, 2, 3, 4, 130
 MEANING = {
@@ -39,6 +40,8 @@ def failure(error: Exception) -> int:
     """The message and status of a failed stage, or of an error of ours."""
     from pipelines.runner import StageFailed
 
+    if (refused := told(error)) is not None:
+        return tell(str(refused), WRONG_INPUT)
     if not isinstance(error, StageFailed):
         return tell(f"{type(error).__name__}: {error}\n  this is an error of ours; its traceback: {saved_traceback(error)}", FAILED)
     return tell(f"{stage_message(error)}\n  stopped in {error.stage}; log: {error.log}", status_of(error.error))

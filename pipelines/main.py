@@ -68,6 +68,8 @@ def split(words: list[str]) -> Words:
             parts.flags.add(FLAGS[word])
         elif word.partition("=")[0] == "--config-dir":
             parts.config_dir = word.partition("=")[2] or next(pending, "")
+            if not parts.config_dir or parts.config_dir.startswith("-"):
+                raise UserError("--config-dir needs a folder", where="command line", command="--config-dir configs")
         elif word.startswith("-"):
             known = [*FLAGS, "--help", "--version", "--config-dir"]
             raise UserError(f"{word} is not an option", where="command line", nearest=nearest(word, known),
@@ -82,6 +84,8 @@ def split(words: list[str]) -> Words:
 def pipeline(parts: Words, folders: Folders) -> int:
     """Runs a pipeline once, sweeps it, or only looks."""
     words = parts.rest + (["sweep.fail_fast=true"] if "fail_fast" in parts.flags else [])
+    if "fail_fast" in parts.flags and "multirun" not in parts.flags:
+        raise UserError("--fail-fast is for sweeps", where="command line", hint="add -m and a setting with several values")
     looks = [name for name in ("cfg", "dry_run", "explain") if name in parts.flags]
     if looks:
         return import_module("pipelines.look").look(parts.first, words, folders, looks[0])

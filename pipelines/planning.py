@@ -76,7 +76,7 @@ def _instantiate(entry: object) -> Stage:
     try:
         stage = instantiate(entry)
     except (HydraException, TypeError) as error:
-        hint = str(error).splitlines()[:2]
+        hint = [line.partition(", set env var")[0] for line in str(error).splitlines()[:2]]      # no advice about Hydra's switches
         raise UserError(f"the stage {entry['_target_']} cannot be made", where="pipeline.stages", hint=hint) from error
     lacking = [name for name in INTERFACE if not hasattr(stage, name)]
     if lacking:

@@ -4,12 +4,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from hierarchos.errors import UserError, nearest
 from pipelines.hashing import differences
 from pipelines.manifest import comparable
-from pipelines.run_directory import UNFINISHED, read_manifest, read_overrides, runs, status_of
+from pipelines.run_directory import UNFINISHED, read_config, read_manifest, read_overrides, runs, status_of
 
 RUN_KEYS = ("run.resume", "run.allow_config_change")
 
@@ -38,12 +36,13 @@ def find(which: str, pipeline: str, outputs: Path) -> Earlier:
     path = _latest(pipeline, outputs) if which == "latest" else Path(which).expanduser()
     if not path.is_dir():
         near = nearest(path.name, [other.name for other in runs(outputs, pipeline)], 0.5)
-        raise UserError(f"there is no run directory {which}", where="run.resume", nearest=str(outputs / pipeline / near) if near else None)
+        close = str(outputs / pipeline / near) if near else nearest(which, ["latest", "last", "newest"]) and "latest"
+        raise UserError(f"there is no run directory {which}", where="run.resume", nearest=close or None)
     manifest = read_manifest(path)
     if manifest["pipeline"] != pipeline:
         raise UserError(f"{path} is a run of {manifest['pipeline']}, not of {pipeline}", where="run.resume",
                         command=f"hierarchos {manifest['pipeline']} run.resume={path}")
-    return Earlier(path, read_overrides(path), yaml.safe_load((path / "config.yaml").read_text(encoding="utf-8")))
+    return Earlier(path, read_overrides(path), read_config(path))
 
 
 def check_unchanged(earlier: Earlier, config: dict, allowed: bool) -> list[str]:

@@ -13,6 +13,7 @@ import yaml
 from hierarchos.errors import UserError
 from pipelines.files import write_json, write_text
 from pipelines.lock import Lock, is_held
+from pipelines.system_errors import cannot_be_made
 
 ATTEMPTS = 100
 UNFINISHED = ("running", "failed", "interrupted")
@@ -80,15 +81,37 @@ class RunDirectory:
 def read_manifest(path: Path) -> dict:
     """run.json of a directory; UserError where there is none."""
     try:
-        return json.loads((path / "run.json").read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
-        raise UserError(f"{path} is not a run directory", where="run.resume", hint="it has no run.json that can be read") from None
+        manifest = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        if {"pipeline", "status"} <= set(manifest):
+            return manifest
+    except (OSError, ValueError, TypeError):
+        pass
+    raise UserError(f"{path} is not a run directory", where="run.resume", hint="it has no run.json that can be read")
 
 
 def read_overrides(path: Path) -> list[str]:
     """overrides.txt of a directory: what was typed."""
-    lines = (path / "overrides.txt").read_text(encoding="utf-8").splitlines()
+    try:
+        lines = (path / "overrides.txt").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise damaged(path, "overrides.txt") from None
     return [line.replace("\\\\", "\0").replace("\\n", "\n").replace("\0", "\\") for line in lines]
+
+
+def read_config(path: Path) -> dict:
+    """config.yaml of a directory: every setting of the run."""
+    try:
+        found = yaml.safe_load((path / "config.yaml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        found = None
+    if not isinstance(found, dict):
+        raise damaged(path, "config.yaml")
+    return found
+
+
+def damaged(path: Path, name: str) -> UserError:
+    """A run directory that lacks what resuming needs."""
+    return UserError(f"{path / name} cannot be read", where="run.resume", hint="without it the run cannot go on; start a new one")
 
 
 def status_of(path: Path) -> str:
@@ -113,13 +136,17 @@ def unique_folder(parent: Path) -> Path:
 
 
 def _make_named(parent: Path) -> Path:
-    parent.mkdir(parents=True, exist_ok=True)
     for _ in range(ATTEMPTS):
         path = parent / f"{time.strftime('%Y-%m-%d_%H%M%S')}_{secrets.token_hex(3)}"
         try:
+            parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(exist_ok=False)
-        except FileExistsError:
-            continue
+        except FileExistsError as error:
+            if parent.is_dir():
+                continue
+            raise cannot_be_made(parent, error, "run.outputs") from None
+        except OSError as error:
+            raise cannot_be_made(parent, error, "run.outputs") from None
         return path
     raise UserError(f"no free name for a run directory in {parent}", where="run.outputs")
 
@@ -129,5 +156,7 @@ def _make_given(path: Path) -> Path:
         path.mkdir(parents=True, exist_ok=False)
     except FileExistsError:
         raise UserError(f"{path} is there already", where="run.dir", hint="a run never writes into a directory that exists",
-                        command=f"run.resume={path}") from None
+                        command=f"run.resume={path}" if (path / "run.json").exists() else None) from None
+    except OSError as error:
+        raise cannot_be_made(path, error, "run.dir") from None
     return path

@@ -4,7 +4,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from pipelines.cache import StageCache
 from pipelines.files import write_json
 from pipelines.hashing import hash_json
 from pipelines.stage import Artefact, Context, Stage
+from pipelines.system_errors import told
 
 
 class StageFailed(Exception):
@@ -50,8 +51,9 @@ class Runner:
             self.end("interrupted")
             raise
         except StageFailed as failed:
-            self.end("failed", error={"stage": failed.stage, "type": type(failed.error).__name__, "message": str(failed.error),
-                                      "log": str(failed.log.relative_to(run.path))})
+            with suppress(OSError):
+                self.end("failed", error={"stage": failed.stage, "type": type(failed.error).__name__, "message": str(failed.error),
+                                          "log": str(failed.log.relative_to(run.path))})
             raise
         self.end("done", error=None)
 
@@ -124,8 +126,9 @@ class Runner:
             if isinstance(error, UserError) and error.outcome == NOTHING_STARTED:
                 error.outcome = None
             self.context.log.exception("%s failed", stage.name)
-            run.save_stage(stage.name, status="failed")
-            raise StageFailed(stage.name, error, log_path) from error
+            with suppress(OSError):           # a full disk; the run then counts as interrupted
+                run.save_stage(stage.name, status="failed")
+            raise StageFailed(stage.name, told(error) or error, log_path) from error
         finally:
             if self.context.progress.bar is not None:
                 self.context.progress.bar.finish()
@@ -158,6 +161,7 @@ def explain(stages: Sequence[Stage], context: Context, cache: StageCache) -> lis
 def stage_log(path: Path, context: Context) -> Iterator[logging.Logger]:
     """Sends what is logged during a stage into its file."""
     handler = logging.FileHandler(path, encoding="utf-8")
+    handler.handleError = lambda record: None        # a full disk is told once, by the stage that meets it
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = context.log
     logger.setLevel(logging.DEBUG)

@@ -38,7 +38,9 @@ def sweep(pipeline: str, words: list[str], folders: Folders) -> int:
     """Checks every job, runs them, prints a table; the status is that of the worst job."""
     request = check_request(pipeline, words, folders, multirun=True)
     refuse_single_run_words(request)
-    load(hydra_for(folders), request.all_overrides, RunMode.MULTIRUN)         # launcher and sweeper are there
+    composed = load(hydra_for(folders), request.all_overrides, RunMode.MULTIRUN)         # launcher and sweeper are there
+    if not request.sweeps and not composed.hydra.sweeper.get("params"):
+        raise UserError("-m without a setting that has several values", where="command line", command="train.learning_rate=1e-3,3e-4")
     config = check_jobs(request)
     folder = unique_folder(Path(config.run.outputs) / "sweeps")
     Progress().line(f"sweep: {folder}")
@@ -179,6 +181,6 @@ def print_table(rows: list[dict], swept: list[str], took: str) -> None:
               *(shown(row["figures"].get(name, "")) for name in figures), row["run"] or ""]
              for row, value in zip(rows, values, strict=True)]
     headings = ["job", *swept, "status", *(name.replace("_", " ") for name in figures), "run"]
-    Progress().table(f"{len(rows)} jobs, {took}", headings, lines)
+    Progress().table(f"{len(rows)} job{'s' if len(rows) != 1 else ''}, {took}", headings, lines)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hierarchos.data.json_arrays import kind_of
 from hierarchos.data.options import RowOptions
-from hierarchos.data.rows import BadRow
+from hierarchos.data.rows import BadRow, whole_text
 from hierarchos.errors import UserError, nearest
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -53,6 +53,7 @@ def _turn(number: int, turn: Any) -> dict[str, Any]:
         raise BadRow("not text", f"turn {number} ({role}): content is {kind_of(content)}, not text")
     elif not content.strip() and role in ("user", "assistant") and not turn.get("tool_calls"):
         raise BadRow("empty text", f"turn {number} ({role}): content is empty")
+    content = whole_text(content, f"turn {number} ({role}): content")
     rest = {key: entry for key, entry in turn.items() if key not in ("role", "from", "content", "value")}
     return {"role": role, "content": content, **rest}
 

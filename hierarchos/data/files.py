@@ -25,15 +25,15 @@ UTF8_BOM = b"\xef\xbb\xbf"
 UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
-def find_files(paths: str | Path | list) -> list[Path]:
-    """Files for names, globs, folders and `corpus:shakespeare`, each sorted, none twice. Nothing found is an error."""
+def find_files(paths: str | Path | list, where: str = "data.path") -> list[Path]:
+    """Files for names, globs, folders and `corpus:shakespeare`, each sorted, none twice. Nothing found is an error at `where`."""
     found: list[Path] = []
     for path in paths if isinstance(paths, (list, tuple)) else [paths]:
-        found += _find(str(path))
+        found += _find(str(path), where)
     return list(dict.fromkeys(found))
 
 
-def _find(path: str) -> list[Path]:
+def _find(path: str, where: str) -> list[Path]:
     if path == "corpus:shakespeare":
         from hierarchos.data.corpus import corpus_files
 
@@ -41,23 +41,23 @@ def _find(path: str) -> list[Path]:
     if Path(path).is_file():
         return [Path(path)]
     if Path(path).is_dir():
-        return _files_of_folder(Path(path))
+        return _files_of_folder(Path(path), where)
     if glob.has_magic(path):
         matches = sorted(Path(match) for match in glob.glob(path, recursive=True) if Path(match).is_file())
         if matches:
             return matches
-        raise _not_found(path, f"{path} matches no file")
-    raise _not_found(path, f"{path} is not there")
+        raise _not_found(path, f"{path} matches no file", where)
+    raise _not_found(path, f"{path} is not there", where)
 
 
-def _files_of_folder(folder: Path) -> list[Path]:
+def _files_of_folder(folder: Path, where: str) -> list[Path]:
     files = sorted(file for file in folder.iterdir() if file.is_file() and suffix_of(file) in FORMATS)
     if not files:
-        raise UserError(f"{folder} holds no data files", where="data.path", hint=f"looked for {', '.join(FORMATS)}, each also with .gz")
+        raise UserError(f"{folder} holds no data files", where=where, hint=f"looked for {', '.join(FORMATS)}, each also with .gz")
     return files
 
 
-def _not_found(path: str, what: str) -> UserError:
+def _not_found(path: str, what: str, where: str) -> UserError:
     """Names the closest file of the nearest folder that exists, and what else lies there."""
     folder = Path(path).parent
     while not folder.is_dir() or glob.has_magic(str(folder)):
@@ -65,7 +65,7 @@ def _not_found(path: str, what: str) -> UserError:
     names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
     close = nearest(Path(path).name, names, cutoff=0.5)
     shown = ", ".join(names[:6]) + (" ..." if len(names) > 6 else "") if names else "nothing"
-    return UserError(what, where="data.path", nearest=str(folder / close) if close else None, hint=f"{folder} holds {shown}")
+    return UserError(what, where=where, nearest=str(folder / close) if close else None, hint=f"{folder} holds {shown}")
 
 
 def suffix_of(path: Path) -> str:

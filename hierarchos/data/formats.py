@@ -8,7 +8,7 @@ from typing import Any
 
 from hierarchos.data.json_arrays import kind_of
 from hierarchos.data.options import RowOptions
-from hierarchos.data.rows import BadRow, Row, RowReport
+from hierarchos.data.rows import BadRow, Row, RowReport, whole_text
 from hierarchos.errors import UserError, nearest
 
 
@@ -152,7 +152,7 @@ def text_of(row: Row, column: str, optional: bool = False) -> str:
         raise BadRow("not text", f'"{column}" is {kind_of(value)}, not text')
     if not value.strip() and not optional:
         raise BadRow("empty text", f'"{column}" is empty')
-    return value
+    return whole_text(value, f'"{column}"')
 
 
 def _text_example(row: Row, columns: dict, options: RowOptions) -> Example:

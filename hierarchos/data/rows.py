@@ -32,6 +32,16 @@ class BadRow(Exception):
         self.reason, self.detail, self.fixes = reason, detail, fixes
 
 
+def whole_text(text: str, what: str) -> str:
+    """The text, unless JSON escapes have put half a character (a lone surrogate) into it, which no file can hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(text[error.start]):04x}"
+        raise BadRow("half a character", f"{what} has half a character ({half}) at position {error.start}") from None
+    return text
+
+
 class RowReport:
     """Counts what was read, used, cut and left out; raises for bad rows when the policy is "error"."""
 

@@ -19,7 +19,8 @@ CSV_FIELD_LIMIT = 2**31 - 1  # the largest that every platform's C long takes
 def read_rows(paths: str | Path | list, options: ReadOptions, report: RowReport) -> Iterator[Row]:
     """Yields the rows of all files in order. Bad rows go to `report`; files that cannot be read raise `UserError`."""
     left = options.max_rows if options.max_rows is not None else float("inf")
-    for path in find_files(paths):
+    files = find_files(paths)
+    for path in files:
         kind = format_of(path, options.format)
         count = 0
         for row in _READ[kind](path, options, report):
@@ -30,7 +31,15 @@ def read_rows(paths: str | Path | list, options: ReadOptions, report: RowReport)
             report.rows += 1
             yield row
         if count == 0 and not report.bad:
-            report.reject(str(path), BadRow("empty file", "the file is empty" if path.stat().st_size == 0 else "the file holds no rows"))
+            _without_rows(path, len(files), report)
+
+
+def _without_rows(path: Path, files: int, report: RowReport) -> None:
+    """An empty file among others can be left out by policy; an only one leaves nothing."""
+    what = "the file is empty" if path.stat().st_size == 0 else "the file holds no rows"
+    if files == 1:
+        raise UserError(what, where=str(path))
+    report.reject(str(path), BadRow("empty file", what))
 
 
 def _read_text(path: Path, options: ReadOptions, report: RowReport) -> Iterator[Row]:

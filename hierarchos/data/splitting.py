@@ -17,7 +17,8 @@ def split_validation(file: TokenFile, fraction: float, seed: int = 0, by: str = 
 
     by="documents": documents in an order drawn from `seed`, until the share of tokens is reached; at least one on either side.
     by="ends": the last `fraction` of every document (at least 2 tokens, else the document stays whole in training).
-    by="auto": "documents" when there are 100 of them, else "ends".
+    by="auto": "documents" when there are 100 of them or some of their tokens are not trained (the ends of prompt and completion rows
+    hold all that is), else "ends".
     """
     if by not in SPLITS:
         raise UserError(f"data.validation_by={by} is not a way to split", nearest=nearest(by, SPLITS), hint=f"ways: {', '.join(SPLITS)}")
@@ -25,9 +26,14 @@ def split_validation(file: TokenFile, fraction: float, seed: int = 0, by: str = 
         raise UserError(f"data.validation_fraction={fraction} is not in range", hint="from 0 to below 1")
     if fraction == 0:
         return file, None
-    if by == "documents" or (by == "auto" and len(file) >= FEW_DOCUMENTS):
+    if by == "documents" or (by == "auto" and (len(file) >= FEW_DOCUMENTS or (len(file) > 1 and _has_prompts(file)))):
         return _by_documents(file, fraction, seed)
     return _by_ends(file, fraction)
+
+
+def _has_prompts(file: TokenFile) -> bool:
+    """Whether tokens other than the first of a document are left untrained."""
+    return int(file.targets.sum()) < len(file.ids) - len(file)
 
 
 def _by_documents(file: TokenFile, fraction: float, seed: int) -> tuple[TokenFile, TokenFile]:

@@ -57,9 +57,9 @@ def _sibling(folder: Path) -> str | None:
 
 
 def _open(folder: Path) -> dict[str, TensorFile]:
-    if (folder / INDEX).exists() and not (folder / SINGLE).exists():
+    if (folder / INDEX).is_file() and not (folder / SINGLE).is_file():
         return _open_shards(folder)
-    if not (folder / SINGLE).exists():
+    if not (folder / SINGLE).is_file():
         raise _no_weights(folder)
     file = TensorFile(folder / SINGLE)
     return dict.fromkeys(file.entries, file)

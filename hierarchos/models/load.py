@@ -37,9 +37,13 @@ class Loaded:
         return {name: self.value(name) for name in self.match.source}
 
 
-def load_model(folder: str | Path) -> Loaded:
-    """Opens a package; raises `UserError` for an unsupported config, unusable files, missing tensors or wrong shapes."""
-    package, model = Package(folder), read_model(folder)
+def load_model(folder: str | Path, changes: Mapping | None = None) -> Loaded:
+    """Opens a package; raises `UserError` for an unsupported config, unusable files, missing tensors or wrong shapes.
+
+    changes: fields that replace those of config.json (model.config of a run)."""
+    model, package = read_model(folder), Package(folder)
+    if changes:
+        model = resolve({**model.raw, **changes}, "model.config")
     model, notes = _decide_tie(package, model)
     needed = {spec.name: spec.shape for spec in model.parameters}
     tied = {model.family.embedding: HEAD} if model.config.tied else {}

@@ -74,11 +74,17 @@ def checkpoints(folder: Path) -> list[Checkpoint]:
     for path in folder.glob("step-*") if folder.is_dir() else ():
         try:
             manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError):
+        except (OSError, ValueError):
             continue
-        if (path / STATE).exists() and (path / STATE).stat().st_size == manifest.get("state_bytes"):
+        if isinstance(manifest, dict) and (path / STATE).exists() and (path / STATE).stat().st_size == manifest.get("state_bytes"):
             found.append(Checkpoint(path, manifest))
     return sorted(found, key=lambda c: c.step)
+
+
+def left_out(folder: Path) -> list[Path]:
+    """Checkpoints that are not whole: what a kill left half-written, and files that are cut short or missing."""
+    whole = {checkpoint.path for checkpoint in checkpoints(folder)}
+    return sorted(path for pattern in ("step-*", ".step-*.partial") for path in folder.glob(pattern) if path not in whole)
 
 
 def latest_checkpoint(folder: Path) -> Checkpoint | None:

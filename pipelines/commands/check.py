@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from hierarchos.errors import UserError
+from hierarchos.errors import UserError, nearest
 from pipelines.settings.folders import Folders
 
 
@@ -32,7 +32,10 @@ def experiment_name(word: str) -> str:
     """configs/experiment/mine.yaml -> mine."""
     path = Path(word)
     if not path.is_file():
-        raise UserError(f"there is no file {word}", where="command line")
+        if path.is_dir():
+            raise UserError(f"{word} is a folder", where="command line", hint="hierarchos check  without a name looks at everything")
+        beside = [str(other) for other in path.parent.glob("*.yaml")] if path.parent.is_dir() else []
+        raise UserError(f"there is no file {word}", where="command line", nearest=nearest(word, beside))
     if "experiment" not in path.parts:
         raise UserError(f"{word} is not in a folder experiment/", where="command line", hint="only experiment files are checked by name")
     return Path(*path.parts[path.parts.index("experiment") + 1:]).with_suffix("").as_posix()

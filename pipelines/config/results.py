@@ -32,7 +32,7 @@ class EvaluateConfig:
 class GenerateConfig:
     """Text written by the model. `prompt=TEXT` is short for `generate.prompt=TEXT`."""
 
-    prompt: str | None = setting(None)
+    prompt: str | None = setting(None, may_be_empty=True)
     """What the model continues; null: a line of the validation rows."""
 
     max_new_tokens: int = setting(64, at_least=1)

@@ -16,7 +16,8 @@ class Limits:
     """What a value must satisfy beyond its type.
 
     choices: the only texts allowed. planned: names that will come, refused by name. path: a file or folder,
-    `~` is expanded. accepts: types of a setting that takes several kinds ("text or list of texts").
+    `~` is expanded. accepts: types of a setting that takes several kinds ("text or list of texts"). may_be_empty: a text
+    without any character means something.
     """
 
     above: float | None = None
@@ -27,6 +28,7 @@ class Limits:
     planned: tuple[str, ...] = ()
     path: bool = False
     accepts: tuple[type, ...] = ()
+    may_be_empty: bool = False
 
     def range_text(self) -> str:
         """The range in words, "" where there is none: "above 0", "from 0 to 1"."""

@@ -20,6 +20,9 @@ from pipelines.settings.schema import Setting, groups, open_parent, settings
 from pipelines.settings.values import check
 
 WHERE = "command line"
+CAN_BE_NONE = ("experiment", "local")
+NO_EFFECT = {"hydra.run.dir": "run.dir", "hydra.sweep.dir": "run.outputs", "hydra.sweep.subdir": "run.outputs",
+             "hydra.output_subdir": "run.dir", "hydra.job.name": "pipeline.name"}
 
 
 @dataclass
@@ -44,8 +47,14 @@ class CommandLine:
         sign = "~" if word.startswith("~") else ""
         typed, equals, raw = word.lstrip("+~").partition("=")
         key = SHORT.get(typed, typed) if typed not in self.folders.groups() else typed
+        if key in NO_EFFECT:
+            self.errors.append(UserError(f"{key} decides nothing here", where=WHERE, command=f"{NO_EFFECT[key]}=..."))
+            return None
         if key.startswith(("hydra.", "hydra/")):
             return word
+        if equals and not key:
+            self.errors.append(UserError(f"{word} has no key before =", where=WHERE, hint="write key=value without spaces"))
+            return None
         if sign:
             return self._removal(key)
         if not equals:
@@ -76,7 +85,11 @@ class CommandLine:
             return None
         if (override := self._parse(f"{group}={raw}")) is None:
             return None
-        options = [str(option) for option in values_of(override) if option is not None]
+        values = values_of(override)
+        if None in values and group not in CAN_BE_NONE:
+            self.errors.append(self.folders.not_an_option(group, "null", WHERE))
+            return None
+        options = [str(option) for option in values if option is not None]
         self.errors += [error for option in options for error in choice_errors(self.folders, group, option, WHERE)]
         self.chosen[group] = options
         return f"{group}={raw}"
@@ -109,7 +122,8 @@ class CommandLine:
         key = text.lstrip("+").partition("=")[0]
         override = parse(text)
         if override is None:
-            hint = f"put the value in quotes:  '{key}=\"...\"'"
+            raw = text.lstrip("+").partition("=")[2]
+            hint = "one = is enough" if raw.startswith("=") else f"put the value in quotes:  '{key}=\"...\"'"
             self.errors.append(UserError(f"{text.lstrip('+')} cannot be read", where=WHERE, hint=hint))
         elif override.is_sweep_override() and not self.multirun:
             self.errors.append(UserError(f"{text.lstrip('+')} has several values", where=WHERE, hint="add -m to run one job for each"))
@@ -146,10 +160,13 @@ def not_an_override(word: str, known: set[str]) -> UserError:
     if word.endswith((".yaml", ".yml")):
         return UserError(f"{word} is a file, not a setting", where=WHERE, hint="put it into configs/experiment/",
                          command=f"experiment={word.rpartition('/')[2].rpartition('.')[0]}")
-    if word in settings() or word in groups() or word in known:
+    if word in groups() and word not in known and word not in SHORT:
+        return UserError(f"{word} is a group of settings", where=WHERE, command=f"{word}.{example(word)}")
+    if word in settings() or word in known or word in SHORT:
         return UserError(f"{word} has no value", where=WHERE, command=f"{word}=...")
-    near = unknown_setting(word, WHERE).nearest
-    return UserError(f"{word} is not KEY=VALUE", where=WHERE, nearest=near, hint="write key=value without spaces")
+    near = unknown_setting(word, WHERE).nearest if word.strip() else None
+    shown = word if word.strip() else f'"{word}"'
+    return UserError(f"{shown} is not KEY=VALUE", where=WHERE, nearest=near, hint="write key=value without spaces")
 
 
 def example(group: str) -> str:

@@ -1,6 +1,7 @@
 """Composes files and command line with Hydra, once everything that people can get wrong has been checked."""
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,12 +16,18 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from hierarchos.errors import UserError
+from hierarchos.errors import UserError, nearest
 from pipelines.settings import source, typed
 from pipelines.settings.command_line import CommandLine
 from pipelines.settings.files import ROOT, FileCheck
 from pipelines.settings.folders import Folders
 from pipelines.settings.problems import raise_all
+
+PLUGINS = {              # what brings a launcher or sweeper beside Hydra's own
+    "launcher": {"basic": "hydra-core", "joblib": "hydra-joblib-launcher", "submitit_local": "hydra-submitit-launcher",
+                 "submitit_slurm": "hydra-submitit-launcher", "ray": "hydra-ray-launcher"},
+    "sweeper": {"basic": "hydra-core", "optuna": "hydra-optuna-sweeper", "ax": "hydra-ax-sweeper", "nevergrad": "hydra-nevergrad-sweeper"},
+}
 
 
 @dataclass(frozen=True)
@@ -82,14 +89,27 @@ def load(hydra: Hydra, overrides: list[str], mode: RunMode) -> DictConfig:
     try:
         return hydra.compose_config(ROOT, overrides, run_mode=mode)
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(reason(error), where="configuration") from error
+        raise plugin_missing(str(error)) or UserError(reason(error), where="configuration") from error
+
+
+def plugin_missing(text: str) -> UserError | None:
+    """A launcher or sweeper that is a package of its own and is not installed."""
+    asked = re.search(r"Could not find 'hydra/(launcher|sweeper)/([\w-]+)'", text)
+    if asked is None:
+        return None
+    kind, name = asked.groups()
+    if name in PLUGINS[kind]:
+        return UserError(f"hydra/{kind}={name} is not installed", where="command line", command=f"pip install {PLUGINS[kind][name]}")
+    near = nearest(name, PLUGINS[kind])
+    return UserError(f"there is no hydra/{kind}={name}", where="command line", nearest=f"hydra/{kind}={near}" if near else None,
+                     hint=f"known: {', '.join(PLUGINS[kind])}")
 
 
 def reason(error: BaseException) -> str:
     """What Hydra or OmegaConf found, without its advice to use "+"."""
     told = str(error) or str(error.__cause__)
     lines = [line.strip() for line in told.splitlines() if line.strip() and "+" not in line and "full_key" not in line]
-    return "; ".join(lines[:3])
+    return "; ".join(lines[:3]).replace(":; ", ": ").rstrip(";.")
 
 
 def without_hydra(config: DictConfig) -> DictConfig:

@@ -45,12 +45,16 @@ class Folders:
 
     def option(self, group: str, name: str, where: str) -> Path:
         """The file of a chosen option; UserError with the nearest name where there is none."""
-        found = self.file(f"{group}/{name}")
+        found = self.file(f"{group}/{name}") if name else None
         if found is None:
-            options = self.options(group)
-            raise UserError(f"{group}={name} is not there", where=where, nearest=prefixed(group, nearest(name, options, 0.4)),
-                            hint=f"there is: {', '.join(options)}" if options else f"there are no {group} files yet")
+            raise self.not_an_option(group, name, where)
         return found
+
+    def not_an_option(self, group: str, name: str, where: str) -> UserError:
+        """The message for an option that no folder has."""
+        options = self.options(group)
+        return UserError(f"{group}={name} is not there", where=where, nearest=prefixed(group, nearest(name, options, 0.4)),
+                         hint=f"there is: {', '.join(options)}" if options else f"there are no {group} files yet")
 
 
 def prefixed(group: str, name: str | None) -> str | None:

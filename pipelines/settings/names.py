@@ -27,7 +27,7 @@ def nearest_setting(key: str, extra: set[str] = frozenset()) -> str | None:
         return neighbours[found]
     if found := nearest(leaf, FOREIGN, 0.85):
         return FOREIGN[found]
-    if found := nearest(leaf, leaves, 0.75):
+    if found := nearest(leaf, leaves, 0.76):
         return leaves[found]
     return nearest(key, known, 0.75)
 

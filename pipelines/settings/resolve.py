@@ -100,10 +100,31 @@ def conflicts(config: Config, required: set[str] = frozenset()) -> list[UserErro
     context = model.config.get("max_position_embeddings", model.config.get("n_positions"))
     if model.source == "fresh" and isinstance(context, int) and train.sequence_length > context:
         found.append(_conflict(f"train.sequence_length={train.sequence_length} is longer than the model's context of {context}"))
+    found += _model_conflicts(config, context)
+    if Path(config.pipeline.name).name != config.pipeline.name or config.pipeline.name.startswith("."):
+        found.append(_conflict(f"pipeline.name={config.pipeline.name} must be the name of one folder"))
+    if config.export.path is not None and config.export.path == config.run.dir:
+        found.append(_conflict(f"export.path={config.export.path} is the run directory itself"))
     for group, source, name in NEEDS:
         given = getattr(config, group)
         if given.source == source and getattr(given, name) is None and f"{group}.{name}" not in required:
             found.append(_conflict(f"{group}.source={source} needs {group}.{name}", f"{group}.{name}=..."))
+    return found
+
+
+def _model_conflicts(config: Config, context: object) -> list[UserError]:
+    """A fresh model against the tokenizer and the text that is to be generated."""
+    if config.model.source != "fresh":
+        return []
+    found, rows, new = [], config.model.config.get("vocab_size"), config.generate.max_new_tokens
+    trained = config.tokenizer.source in ("auto", "train")
+    if trained and isinstance(rows, int) and rows < config.tokenizer.vocab_size:
+        found.append(_conflict(f"model.config.vocab_size={rows} is smaller than tokenizer.vocab_size={config.tokenizer.vocab_size}",
+                               "leave model.config.vocab_size out: it comes from the tokenizer"))
+    if config.tokenizer.source == "model":
+        found.append(_conflict("tokenizer.source=model needs a model that has one; a fresh one has none", "tokenizer.source=train"))
+    if "generate" in config.pipeline.stages and isinstance(context, int) and new >= context:
+        found.append(_conflict(f"generate.max_new_tokens={new} is longer than the model's context of {context}"))
     return found
 
 

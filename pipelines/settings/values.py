@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from hierarchos.errors import UserError, nearest
 from pipelines.settings.schema import Setting
 
+LARGEST = 2**31 - 1          # of whole numbers without a limit of their own: what kernels and counters take
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
 
 
@@ -59,7 +60,9 @@ def _check_accepted(setting: Setting, value: object, where: str, typed: str | No
     for item in value if isinstance(value, list) else [value]:
         if not isinstance(item, str):
             return [_wrong_type(setting, str, item, where, typed)]
-    return []
+        if not item:
+            return [_empty(setting, where)]
+    return [] if value else [_empty(setting, where)]
 
 
 def _check_limits(setting: Setting, value: object, where: str) -> list[UserError]:
@@ -69,9 +72,18 @@ def _check_limits(setting: Setting, value: object, where: str) -> list[UserError
     if setting.kind in (int, float):
         if not math.isfinite(value):
             return [UserError(f"{setting.key} must be a finite number, not {value}", where=where)]
+        if setting.kind is int and limits.at_most is None and value > LARGEST:
+            return [UserError(f"{setting.key} must be at most {LARGEST}, not {value}", where=where)]
         if not limits.holds(value):
             return [UserError(f"{setting.key} must be {limits.range_text()}, not {value}", where=where, hint=setting.help)]
+    if value == "" and not limits.may_be_empty:
+        return [_empty(setting, where)]
     return []
+
+
+def _empty(setting: Setting, where: str) -> UserError:
+    command = f"{setting.key}=null" if setting.optional else f"{setting.key}={setting.default}"
+    return UserError(f"{setting.key} is empty", where=where, hint=setting.help, command=command)
 
 
 def _not_a_choice(setting: Setting, value: str, where: str) -> UserError:
@@ -89,7 +101,9 @@ def _wrong_type(setting: Setting, kind: type | None, value: object, where: str, 
         reading = f", and YAML reads {written} as {show(value)}" if written != show(value) else f", not {written}"
         return UserError(f"{setting.key} takes text{reading}", where=where, hint=f'quote it:  {name}: "{written}"')
     what = "items that are " + WORDS[kind] if setting.kind is list and kind is not list else _takes(setting)
-    return UserError(f"{setting.key} takes {what}, not {show(value)}", where=where)
+    whole = kind is int and isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST      # 1e3
+    near = f"{setting.key}={int(value)}" if whole else None
+    return UserError(f"{setting.key} takes {what}, not {show(value)}", where=where, nearest=near)
 
 
 def _takes(setting: Setting) -> str:

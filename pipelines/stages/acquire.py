@@ -4,10 +4,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hierarchos.errors import UserError, nearest
+from hierarchos.errors import UserError
 from pipelines.hashing import hash_file, hash_json
 from pipelines.stage import Artefact
 from pipelines.stages.base import BaseStage
+from pipelines.stages.checks import check_package, check_path
 
 if TYPE_CHECKING:
     from pipelines.config import Config
@@ -31,7 +32,10 @@ class Acquire(BaseStage):
             validation_files(config.data)
         check_model(config)
         if config.tokenizer.source == "file":
+            from hierarchos.data.tokenizer import load_tokenizer
+
             check_path(config.tokenizer.path, "tokenizer.path")
+            load_tokenizer(config.tokenizer.path)
 
     def key(self, context: Context) -> dict:
         """Content of the files, and what is asked of the Hub."""
@@ -73,14 +77,23 @@ def data_files(data: DataConfig) -> list[Path]:
 
     if data.source == "hub":
         return []
-    return find_files(CORPUS if data.source == "corpus" else data.path)
+    return readable(find_files(CORPUS if data.source == "corpus" else data.path))
 
 
 def validation_files(data: DataConfig) -> list[Path]:
     """Files of validation rows, where they are given."""
     from hierarchos.data.files import find_files
 
-    return find_files(data.validation_path) if data.validation_path else []
+    return readable(find_files(data.validation_path, "data.validation_path")) if data.validation_path else []
+
+
+def readable(files: list[Path]) -> list[Path]:
+    """The files, once each has been opened."""
+    from hierarchos.data.files import open_binary
+
+    for path in files:
+        open_binary(path).close()
+    return files
 
 
 def hub_reference(data: DataConfig) -> dict | None:
@@ -91,26 +104,13 @@ def hub_reference(data: DataConfig) -> dict | None:
 def check_model(config: Config) -> None:
     """A package folder must be there; a fresh model must have an architecture that is."""
     if config.model.source == "local":
-        check_path(config.model.path, "model.path")
-        from hierarchos.models.registry import read_model
-
-        read_model(config.model.path)
+        check_package(config)
     elif config.model.source == "fresh" and config.model.config:
         from hierarchos.models.registry import resolve
 
         resolve({"vocab_size": config.tokenizer.vocab_size, **config.model.config}, "model.config")
     elif config.model.source == "fresh":
         raise UserError("a fresh model needs model.config", where="model.config", command="model=llama_tiny")
-
-
-def check_path(path: str, where: str) -> None:
-    """A path that must exist, with the nearest name in its folder."""
-    found = Path(path)
-    if not found.exists():
-        beside = [other.name for other in found.parent.iterdir()] if found.parent.is_dir() else []
-        near = nearest(found.name, beside, 0.5)
-        hint = () if found.parent.is_dir() else f"there is no folder {found.parent} either"
-        raise UserError(f"{path} is not there", where=where, nearest=str(found.parent / near) if near else None, hint=hint)
 
 
 def model_folder(config: Config, download: bool) -> Path | None:

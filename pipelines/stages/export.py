@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hierarchos.errors import UserError
 from pipelines.hashing import hash_folder
 from pipelines.stages.base import BaseStage
+from pipelines.stages.checks import check_new_folder
 from pipelines.stages.packages import fresh_model, loaded_package, tokenizer_of
 from pipelines.stages.tokenize import TOKENIZER
 
@@ -33,8 +33,8 @@ class Export(BaseStage):
 
     def check(self, config: Config) -> None:
         """A second copy never overwrites anything."""
-        if config.export.path and Path(config.export.path).exists():
-            raise UserError(f"{config.export.path} is there already", where="export.path", hint="give a folder that does not exist yet")
+        if config.export.path:
+            check_new_folder(config.export.path, "export.path")
 
     def folder_in(self, run: Path, default: Path) -> Path:
         """The package's place."""
@@ -51,9 +51,20 @@ class Export(BaseStage):
         save_model(context.folder, model, StateValues(state), companions=source, files=tokenizer_files(context, model),
                    shard_bytes=config.export.max_shard_mb * MIB)
         if config.export.path:
-            shutil.copytree(context.folder, config.export.path)
+            copy_whole(context.folder, Path(config.export.path))
         size = sum(path.stat().st_size for path in context.folder.iterdir())
         return {"mib": round(size / MIB, 2), "digest": hash_folder(context.folder)}
+
+
+def copy_whole(source: Path, target: Path) -> None:
+    """Copies a folder aside and renames it, so that there is never half of one."""
+    partial = target.with_name(f".{target.name}.partial")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        shutil.copytree(source, partial)
+        partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 class StateValues(Mapping):

@@ -3,10 +3,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hierarchos.errors import UserError
 from pipelines.stages.base import BaseStage
+from pipelines.stages.checks import check_path
 
 if TYPE_CHECKING:
     from hierarchos.data.formats import Example
@@ -37,6 +40,14 @@ class Tokenize(BaseStage):
         tokenizer = {name: value for name, value in dataclasses.asdict(config.tokenizer).items() if name != "path"}
         return {"data": data, "tokenizer": tokenizer, "sequence_length": config.train.sequence_length, "seed": config.run.seed,
                 "own_tokenizer": trains_tokenizer(config), "chat_template": template_text(config.tokenizer.chat_template)}
+
+    def check(self, config: Config) -> None:
+        """A chat template that is neither a text nor a file is told before anything starts."""
+        template = template_text(config.tokenizer.chat_template)
+        if template is not None and "{" not in template:
+            where = "tokenizer.chat_template"
+            check_path(config.tokenizer.chat_template, where)
+            raise UserError(f"{config.tokenizer.chat_template} is no chat template: it uses no message", where=where)
 
     def run(self, context: Context) -> dict:
         """Reads all rows; raises UserError for rows that cannot be used, by the policy of data.on_bad_row."""
@@ -119,8 +130,10 @@ def make_tokenizer(config: Config, found: dict) -> TextTokenizer:
     if not trains_tokenizer(config):
         return load_tokenizer(config.tokenizer.path if config.tokenizer.source == "file" else found["model"])
     rows = examples(config.data, found["files"], RowReport("skip"))       # the encoding pass tells and counts bad rows
-    return train_tokenizer(texts(rows), config.tokenizer.vocab_size, min_frequency=config.tokenizer.min_frequency,
-                           chat=config.data.template == "chat" or config.data.rows == "messages")
+    first = next(rows, None)
+    chat = config.data.template == "chat" or (first is not None and first.messages is not None)
+    everything = chain(() if first is None else (first,), rows)
+    return train_tokenizer(texts(everything), config.tokenizer.vocab_size, min_frequency=config.tokenizer.min_frequency, chat=chat)
 
 
 def texts(rows: Iterator[Example]) -> Iterator[str]:

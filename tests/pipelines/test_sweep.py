@@ -85,7 +85,7 @@ def test_groups_and_quoted_texts_sweep(place):
 
 @pytest.mark.parametrize("word, message", [
     ("run.dir=mine", "run.dir cannot be used with -m"), ("run.resume=latest", "run.resume cannot be used with -m"),
-    ("hydra/launcher=jolbib", "Could not find 'hydra/launcher/jolbib'"),
+    ("hydra/launcher=jolbib", "did you mean  hydra/launcher=joblib ?"),
 ])
 def test_words_that_a_sweep_cannot_take_are_refused_before_it_starts(place, word, message):
     before = place.files()

@@ -1,0 +1,80 @@
+"""What can be known about a run before it starts, or before its long part does: packages, tokenizers, places, prompts."""
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hierarchos.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from hierarchos.data.tokenizer import TextTokenizer
+    from hierarchos.models.family import Model
+    from pipelines.config import Config
+    from pipelines.stage import Context
+
+PROMPT_TOKENS = 8          # of the rows, where no prompt is given
+
+
+def check_path(path: str, where: str) -> None:
+    """A path that must exist, with the nearest name in its folder."""
+    found = Path(path)
+    if not found.exists():
+        beside = [other.name for other in found.parent.iterdir()] if found.parent.is_dir() else []
+        near = nearest(found.name, beside, 0.5)
+        hint = () if found.parent.is_dir() else f"there is no folder {found.parent} either"
+        raise UserError(f"{path} is not there", where=where, nearest=str(found.parent / near) if near else None, hint=hint)
+
+
+def check_new_folder(path: str, where: str) -> None:
+    """A folder that a stage will make: it must not be there yet, and the one above it must take it."""
+    wanted = Path(path)
+    if wanted.exists():
+        raise UserError(f"{path} is there already", where=where, hint="give a folder that does not exist yet")
+    above = next(folder for folder in wanted.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise UserError(f"{path} lies below {above}, which is a file", where=where)
+    if not os.access(above, os.W_OK | os.X_OK) or above.as_posix().startswith("/proc"):       # what root may do says nothing about /proc
+        raise UserError(f"{path} cannot be made: {above} cannot be written", where=where)
+
+
+def check_package(config: Config) -> None:
+    """A local package: config.json, the shapes of its tensors and its tokenizer, all without reading a weight."""
+    from hierarchos.data.tokenizer import check_vocabulary, load_tokenizer
+    from hierarchos.models.load import load_model
+
+    folder = config.model.path
+    check_path(folder, "model.path")
+    if not Path(folder).is_dir():
+        hint = "a package is a folder with config.json, tokenizer.json, *.safetensors"
+        raise UserError(f"{folder} is a file", where="model.path", hint=hint)
+    model = load_model(folder, config.model.config).model
+    check_context(config, model)
+    if config.tokenizer.source in ("auto", "model") and {"tokenize", "generate"} & set(map(str, config.pipeline.stages)):
+        check_vocabulary(load_tokenizer(folder), model.config.vocab_size)
+
+
+def check_context(config: Config, model: Model) -> None:
+    """Rows must not be longer than what the model can place."""
+    limit, length = model.config.max_positions, config.train.sequence_length
+    if "tokenize" in config.pipeline.stages and length > limit:
+        raise UserError(f"train.sequence_length={length} is longer than the model's context of {limit}", where="configuration",
+                        command=f"train.sequence_length={limit}")
+
+
+def check_generation(context: Context, tokenizer: TextTokenizer, model: Model) -> None:
+    """What the stage `generate` would refuse after training is refused before it."""
+    from hierarchos.data.encode_chat import ChatEncoder
+    from hierarchos.generation.generator import Generator
+    from pipelines.stages.tokenize import encode_options
+
+    config, settings = context.config, context.config.generate
+    if "generate" not in config.pipeline.stages:
+        return
+    prompt = settings.prompt
+    if settings.chat:
+        template = ChatEncoder(tokenizer, encode_options(config)).template
+        prompt = template.render([{"role": "user", "content": prompt or ""}], add_generation_prompt=True)
+    generator = Generator(model, tokenizer, None)
+    ids = [0] * PROMPT_TOKENS if prompt is None else generator.encode(prompt)
+    generator._check([ids], [prompt or ""], settings.max_new_tokens)
