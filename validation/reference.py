@@ -13,6 +13,9 @@ from validation.parity.oracle import CIRCULAR, StayDouble, precise
 from validation.tiny import Tiny
 
 
+ATTENTION = {"falcon": "sdpa"}     # eager adds the ALiBi bias twice, once in the mask and once to the scores
+
+
 class ExactTables(StayDouble):
     """`StayDouble`, with rotary tables rounded to float32 as our programs hold them: what remains is pure float64."""
 
@@ -23,17 +26,18 @@ class ExactTables(StayDouble):
 
 
 def build(tiny: Tiny, double: bool = True):
-    """The model in evaluation mode, attention "eager", noise added to every parameter in their order."""
+    """The model in evaluation mode, attention "eager" where that is right, noise added to every parameter in their order."""
     config = transformers.CONFIG_MAPPING[tiny.model_type](**tiny.config)
     if getattr(config, "reorder_and_upcast_attn", False):
         config.reorder_and_upcast_attn = False      # the same mathematics, but it insists on float32
-    options = {"attn_implementation": "eager", "dtype": torch.float32}
+    options = {"attn_implementation": ATTENTION.get(tiny.model_type, "eager"), "dtype": torch.float32}
     torch.manual_seed(0)
-    if tiny.auto:
-        model = getattr(transformers, tiny.auto).from_config(config, **options)
-    else:
-        module = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
-        model = getattr(module, tiny.class_name)._from_config(config, **options)
+    with ExactTables():                            # sinusoidal positions are made here
+        if tiny.auto:
+            model = getattr(transformers, tiny.auto).from_config(config, **options)
+        else:
+            module = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+            model = getattr(module, tiny.class_name)._from_config(config, **options)
     generator = torch.Generator().manual_seed(tiny.seed)
     with torch.no_grad():
         for parameter in model.parameters():

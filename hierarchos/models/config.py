@@ -53,6 +53,13 @@ class Fields:
         """What the family takes where a field is absent; a null field stays null."""
         self.assumed.update(values)
 
+    def spelled(self, **common: str) -> None:
+        """Other names of fields: `spelled(n_embd="hidden_size")` takes hidden_size where n_embd is absent."""
+        for own, other in common.items():
+            self.used.add(other)
+            if own not in self.raw and other in self.raw:
+                self.raw = {**self.raw, own: self.raw[other]}
+
     def any(self, name: str, default=None):
         """The value of `name`, or `default` where it is absent (and the family assumes nothing) or null."""
         self.used.add(name)

@@ -117,10 +117,11 @@ def dropped(sublayer, cfg: LlamaConfig, batch: Batch, place: str):
     return lambda x: dropout(sublayer(x), cfg.residual_dropout, batch, place)
 
 
-def language_model(tied: bool, embedding: str, w: Weights, hidden: Tensor, vocab_size: int, *, bias: bool = False, **bend) -> Output:
+def language_model(tied: bool, embedding: str, w: Weights, hidden: Tensor, vocab_size: int, *, bias: bool = False, head: str = "lm_head",
+                   **bend) -> Output:
     """The head: the embedding when tied, `lm_head` of its own otherwise; `lm_head.bias`. bend: scale and softcap of the logits."""
-    name = f"{embedding if tied else 'lm_head'}.weight"
-    offset = w.parameter("lm_head.bias", (vocab_size,), ZEROS) if bias else None
+    name = f"{embedding if tied else head}.weight"
+    offset = w.parameter(f"{head}.bias", (vocab_size,), ZEROS) if bias else None
     return Output(hidden, w.parameter(name, (vocab_size, hidden.shape[-1])), name, offset, **bend)
 
 

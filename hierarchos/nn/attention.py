@@ -60,8 +60,8 @@ def split_heads(x: Tensor, heads: int, width: int) -> Tensor:
 
 
 def attend(w: Weights, batch: Batch, q: Tensor, k: Tensor, v: Tensor, *, window=None, scale=None, dropout: float = 0.0,
-           softcap: float | None = None, slopes: Tensor | None = None) -> Tensor:
-    """Causal attention of q [B,T,Hq,D] over k, v [B,T,Hk,D] and the cache: [B,T,Hq*D].
+           softcap: float | None = None, slopes: Tensor | None = None, causal: bool = True) -> Tensor:
+    """Causal attention, or bidirectional, of q [B,T,Hq,D] over k, v [B,T,Hk,D] and the cache: [B,T,Hq*D].
 
     scale None means width^-0.5; window counts keys, the query's own among them; dropout acts only in training. softcap bounds the
     scaled scores; slopes [Hq]: each head's score falls by its slope for every key further back (ALiBi)."""
@@ -70,7 +70,7 @@ def attend(w: Weights, batch: Batch, q: Tensor, k: Tensor, v: Tensor, *, window=
         k, v = batch.cache.extend(w.prefix, k, v)
         segments, offset = batch.cache.segments, batch.cache.query_offset
     random = {"dropout": dropout, "seed": batch.seed, "stream": stream_of(w.name("attention"))} if batch.training and dropout else {}
-    mixed = F.attention(q, k, v, batch.segments, segments, causal=True, window=window, scale=scale, query_offset=offset,
+    mixed = F.attention(q, k, v, batch.segments, segments, causal=causal, window=window, scale=scale, query_offset=offset,
                         softcap=softcap, slopes=slopes, **random)
     return F.reshape(mixed, (*q.shape[:2], q.shape[2] * q.shape[3]))
 
@@ -82,9 +82,12 @@ def separate(w: Weights, x: Tensor, heads: Heads, bias: bool) -> tuple[Tensor, T
 
 
 def fused_by_head(w: Weights, x: Tensor, heads: Heads, bias: bool, name: str = "query_key_value") -> tuple[Tensor, Tensor, Tensor]:
-    """q, k, v [B,T,H,D] by one projection whose output is [head, q k v, D]."""
-    fused = F.reshape(w.linear(name, x, 3 * heads.queries * heads.width, bias), (*x.shape[:2], heads.queries, 3, heads.width))
-    return tuple(fused[:, :, :, part] for part in range(3))
+    """q, k, v by one projection whose output is, for each key head, its queries, the key and the value."""
+    group = heads.queries // heads.keys
+    rows = w.linear(name, x, (heads.queries + 2 * heads.keys) * heads.width, bias)
+    fused = F.reshape(rows, (*x.shape[:2], heads.keys, group + 2, heads.width))
+    q = fused[:, :, :, 0] if group == 1 else F.reshape(fused[:, :, :, :group], (*x.shape[:2], heads.queries, heads.width))
+    return q, fused[:, :, :, group], fused[:, :, :, group + 1]
 
 
 def fused_in_blocks(w: Weights, x: Tensor, heads: Heads, bias: bool, name: str = "qkv_proj") -> tuple[Tensor, Tensor, Tensor]:
