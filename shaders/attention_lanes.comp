@@ -6,7 +6,8 @@
 // out [B,T,Hq,VALUE_WIDTH] and lse [B,Hq,T] contiguous. Grid: row blocks, key heads, batch.
 // Limits: fewer than 2^32 elements in each operand. NumPy twin: attention_reference.
 #extension GL_GOOGLE_include_directive : require
-#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int32 : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
 #include "numerics.glsl"
@@ -27,6 +28,7 @@ layout(push_constant, scalar) uniform Arguments {
 };
 
 void main() {
+    Floats q_ = q, k_ = k, v_ = v, outcome_ = outcome;        // see rows.glsl
     const uint lane = gl_LocalInvocationID.x, head = gl_WorkGroupID.y, batch = gl_WorkGroupID.z, heads = gl_NumWorkGroups.y * GROUP;
     const uint rows = queries * GROUP, block = gl_WorkGroupID.x * LANES * OWN, end_row = min(block + LANES * OWN, rows);
     const int offset = uint64_t(offsets) != 0 ? offsets.at[batch] : int(keys) - int(queries);
@@ -45,7 +47,7 @@ void main() {
         top[r] = NEGLIGIBLE;
         total[r] = 0.0;
     }
-    LOAD_OWN(query, PADDED, WIDTH, q, at, SCALE)
+    LOAD_OWN(query, PADDED, WIDTH, q_, at, SCALE)
 
     int start, stop, unused;
     key_range(int(block / GROUP), offset, int(keys), start, unused);
@@ -58,7 +60,7 @@ void main() {
         [[dont_unroll]] for (int j = quad; j <= min(quad + 3, stop); j++) {
             float score[OWN], shrink[OWN];
             [[unroll]] for (uint r = 0; r < OWN; r++) score[r] = 0.0;
-            DOT_OWN(score, query, PADDED, WIDTH, k, k_base + uint(j) * k_stride.y)
+            DOT_OWN(score, query, PADDED, WIDTH, k_, k_base + uint(j) * k_stride.y)
             const int segment_k = SEGMENTS ? segments_k.at[batch * keys + uint(j)] : 0;
             [[unroll]] for (uint r = 0; r < OWN; r++) {
                 const bool seen = j >= first[r] && j <= last[r] && segment_k == segment[r];
@@ -71,7 +73,7 @@ void main() {
             }
             [[unroll]] for (uint r = 0; r < OWN; r++)
                 [[unroll]] for (uint d = 0; d < VALUE_PADDED; d++) sum[r][d] *= shrink[r];
-            ADD_OWN(sum, score, VALUE_PADDED, VALUE_WIDTH, v, v_base + uint(j) * v_stride.y)
+            ADD_OWN(sum, score, VALUE_PADDED, VALUE_WIDTH, v_, v_base + uint(j) * v_stride.y)
         }
     }
 
@@ -81,5 +83,5 @@ void main() {
         if (row < rows) lse.at[score_row[r]] = total[r] != 0.0 ? top[r] + log_(total[r]) : NEGLIGIBLE;
         total[r] = total[r] != 0.0 ? 1.0 / total[r] : 0.0;
     }
-    STORE_OWN(sum, VALUE_PADDED, VALUE_WIDTH, outcome, at, total, block, rows)
+    STORE_OWN(sum, VALUE_PADDED, VALUE_WIDTH, outcome_, at, total, block, rows)
 }

@@ -6,7 +6,8 @@
 // attention_delta.comp writes them. Workgroup = subgroup = LANES; grid: key blocks, key heads, batch.
 // Limits: fewer than 2^32 elements in each operand. NumPy twin: attention_backward_reference.
 #extension GL_GOOGLE_include_directive : require
-#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int32 : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
 #include "numerics.glsl"
@@ -25,6 +26,7 @@ layout(push_constant, scalar) uniform Arguments {
 };
 
 void main() {
+    Floats q_ = q, k_ = k, v_ = v, dout_ = dout, stats_ = stats, dk_ = dk, dv_ = dv;        // see rows.glsl
     const uint lane = gl_LocalInvocationID.x, head = gl_WorkGroupID.y, batch = gl_WorkGroupID.z, heads = gl_NumWorkGroups.y * GROUP;
     const uint rows = queries * GROUP, block = gl_WorkGroupID.x * LANES * OWN, all_rows = gl_NumWorkGroups.z * heads * queries;
     const int offset = Ints(stats).at[2 * all_rows + 2 + batch];
@@ -41,8 +43,8 @@ void main() {
         [[unroll]] for (uint d = 0; d < VALUE_PADDED; d++) dvalue[c][d] = 0.0;
         segment[c] = SEGMENTS ? segments_k.at[batch * keys + position] : 0;
     }
-    LOAD_OWN(key, PADDED, WIDTH, k, at, SCALE)
-    LOAD_OWN(value, VALUE_PADDED, VALUE_WIDTH, v, from, 1.0)
+    LOAD_OWN(key, PADDED, WIDTH, k_, at, SCALE)
+    LOAD_OWN(value, VALUE_PADDED, VALUE_WIDTH, v_, from, 1.0)
 
     int start, stop;
     query_range(int(block), int(min(block + LANES * OWN, keys)) - 1, offset, int(queries), start, stop);
@@ -51,9 +53,9 @@ void main() {
         const uint q_at = batch * q_stride.x + t * q_stride.y + h * q_stride.z, dout_at = ((batch * queries + t) * heads + h) * VALUE_WIDTH;
         float score[OWN], dscore[OWN];
         [[unroll]] for (uint c = 0; c < OWN; c++) score[c] = dscore[c] = 0.0;
-        DOT_OWN(score, key, PADDED, WIDTH, q, q_at)
-        DOT_OWN(dscore, value, VALUE_PADDED, VALUE_WIDTH, dout, dout_at)
-        const float lse = stats.at[score_row], delta = stats.at[all_rows + score_row];
+        DOT_OWN(score, key, PADDED, WIDTH, q_, q_at)
+        DOT_OWN(dscore, value, VALUE_PADDED, VALUE_WIDTH, dout_, dout_at)
+        const float lse = stats_.at[score_row], delta = stats_.at[all_rows + score_row];
         const int segment_q = SEGMENTS ? segments_q.at[batch * queries + t] : 0;
         int first, last;
         key_range(int(t), offset, int(keys), first, last);
@@ -65,8 +67,8 @@ void main() {
             score[c] = probability * kept;
             dscore[c] = probability * (dscore[c] * kept - delta);
         }
-        ADD_OWN(dvalue, score, VALUE_PADDED, VALUE_WIDTH, dout, dout_at)
-        ADD_OWN(dkey, dscore, PADDED, WIDTH, q, q_at)
+        ADD_OWN(dvalue, score, VALUE_PADDED, VALUE_WIDTH, dout_, dout_at)
+        ADD_OWN(dkey, dscore, PADDED, WIDTH, q_, q_at)
     }
 
     float factor[OWN], one[OWN];
@@ -77,6 +79,6 @@ void main() {
         factor[c] = SCALE;
         one[c] = 1.0;
     }
-    STORE_OWN(dkey, PADDED, WIDTH, dk, at, factor, block, keys)
-    STORE_OWN(dvalue, VALUE_PADDED, VALUE_WIDTH, dv, from, one, block, keys)
+    STORE_OWN(dkey, PADDED, WIDTH, dk_, at, factor, block, keys)
+    STORE_OWN(dvalue, VALUE_PADDED, VALUE_WIDTH, dv_, from, one, block, keys)
 }

@@ -8,7 +8,8 @@
 // attention_delta.comp writes them. Workgroup = subgroup = LANES; grid: row blocks, key heads, batch.
 // Limits: fewer than 2^32 elements in each operand. NumPy twin: attention_backward_reference.
 #extension GL_GOOGLE_include_directive : require
-#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int32 : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
 #include "numerics.glsl"
@@ -27,6 +28,7 @@ layout(push_constant, scalar) uniform Arguments {
 };
 
 void main() {
+    Floats q_ = q, k_ = k, v_ = v, dout_ = dout, dq_ = dq;        // see rows.glsl
     const uint lane = gl_LocalInvocationID.x, head = gl_WorkGroupID.y, batch = gl_WorkGroupID.z, heads = gl_NumWorkGroups.y * GROUP;
     const uint rows = queries * GROUP, block = gl_WorkGroupID.x * LANES * OWN, end_row = min(block + LANES * OWN, rows);
     const uint all_rows = gl_NumWorkGroups.z * heads * queries;
@@ -48,8 +50,8 @@ void main() {
         delta[r] = stats.at[all_rows + score_row[r]];
         left[r] = 0.0;
     }
-    LOAD_OWN(query, PADDED, WIDTH, q, at, SCALE)
-    LOAD_OWN(gradient, VALUE_PADDED, VALUE_WIDTH, dout, from, 1.0)
+    LOAD_OWN(query, PADDED, WIDTH, q_, at, SCALE)
+    LOAD_OWN(gradient, VALUE_PADDED, VALUE_WIDTH, dout_, from, 1.0)
 
     int start, stop, unused;
     key_range(int(block / GROUP), offset, int(keys), start, unused);
@@ -62,8 +64,8 @@ void main() {
         [[dont_unroll]] for (int j = quad; j <= min(quad + 3, stop); j++) {
             float score[OWN], dscore[OWN];
             [[unroll]] for (uint r = 0; r < OWN; r++) score[r] = dscore[r] = 0.0;
-            DOT_OWN(score, query, PADDED, WIDTH, k, k_base + uint(j) * k_stride.y)
-            DOT_OWN(dscore, gradient, VALUE_PADDED, VALUE_WIDTH, v, v_base + uint(j) * v_stride.y)
+            DOT_OWN(score, query, PADDED, WIDTH, k_, k_base + uint(j) * k_stride.y)
+            DOT_OWN(dscore, gradient, VALUE_PADDED, VALUE_WIDTH, v_, v_base + uint(j) * v_stride.y)
             const int segment_k = SEGMENTS ? segments_k.at[batch * keys + uint(j)] : 0;
             [[unroll]] for (uint r = 0; r < OWN; r++) {
                 const bool seen = j >= first[r] && j <= last[r] && segment_k == segment[r];
@@ -72,7 +74,7 @@ void main() {
                 dscore[r] = probability * (dropped - delta[r]);
                 left[r] += dscore[r];
             }
-            ADD_OWN(sum, dscore, PADDED, WIDTH, k, k_base + uint(j) * k_stride.y)
+            ADD_OWN(sum, dscore, PADDED, WIDTH, k_, k_base + uint(j) * k_stride.y)
         }
     }
 
@@ -83,5 +85,5 @@ void main() {
         factor[r] = SCALE;
         if (row < rows) stats.at[all_rows + score_row[r]] = delta[r] + left[r];
     }
-    STORE_OWN(sum, PADDED, WIDTH, dq, at, factor, block, rows)
+    STORE_OWN(sum, PADDED, WIDTH, dq_, at, factor, block, rows)
 }

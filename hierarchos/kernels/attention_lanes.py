@@ -1,4 +1,4 @@
-"""Attention for CPU drivers: no shared memory; a lane owns rows (or keys), the other side is broadcast within the subgroup.
+"""Attention for CPU drivers: no shared memory; a lane owns rows (or keys), the other side is shuffled within the subgroup.
 
 What that costs on lavapipe, and why the kernels look as they do: shaders/include/attention_lanes.glsl."""
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hierarchos.kernels.launch import In, Launch, Lowering, Operand, Out, Profil
 
 CHANNEL_BUDGET = 128                                # channels times rows of a lane: they live in registers
 MOST_ROWS = 4
-MOST_CHUNK = 16
+MOST_CHUNK = 64
 
 
 def owned(shape: AttentionShape, count: int, lanes: int) -> int:
@@ -21,9 +21,10 @@ def owned(shape: AttentionShape, count: int, lanes: int) -> int:
 
 
 def chunk(shape: AttentionShape, lanes: int) -> int:
-    """Channels in the text of one loop, a multiple of the lanes; see include/attention_lanes.glsl."""
-    width = max(shape.width, shape.value_width)
-    return -(-width // (-(-width // MOST_CHUNK) * lanes)) * lanes
+    """Channels in the text of one loop: all of them where they fit, else a part without padding of its own."""
+    unit = max(16, 2 * lanes)
+    units = -(-max(shape.width, shape.value_width) // unit)
+    return unit * max(n for n in range(1, max(1, MOST_CHUNK // unit) + 1) if units % n == 0)
 
 
 def grid(shape: AttentionShape, count: int, block: int) -> tuple[int, int, int]:
