@@ -28,14 +28,3 @@ def kernel_table(progress: Progress, programs: Mapping[tuple, Program]) -> None:
             rows.append([f"{len(largest) - ROWS} more", "", f"{rest * 1e3:.3f}", f"{rest / total:.1%}"])
         name = " ".join(str(part) for part in key)
         progress.table(f"GPU time of {name}: {total * 1e3:.3f} ms", ["kernel", "calls", "ms", "share"], rows)
-
-
-def memory_line(program: Program) -> str:
-    """The exact need of a program: its peak, and what it consists of."""
-    parts = [f"{kind} {mebibytes(size)}" for kind, size in program.plan.breakdown().items() if size >= 1 << 19]
-    return f"memory: {mebibytes(program.plan.peak_bytes)} at the peak ({', '.join(parts)})"
-
-
-def mebibytes(size: int) -> str:
-    """12.3 MiB."""
-    return f"{size / (1 << 20):.1f} MiB"

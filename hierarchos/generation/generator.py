@@ -17,6 +17,7 @@ from hierarchos.models.family import Model
 
 if TYPE_CHECKING:
     from hierarchos.data.tokenizer import TextTokenizer
+    from hierarchos.models.load import Loaded
     from hierarchos.vulkan import Device
 
 ROUND = 64      # the cache holds a multiple of this many tokens, so that programs are shared by similar lengths
@@ -47,16 +48,20 @@ class Generator:
         from hierarchos.data.tokenizer import load_tokenizer
         from hierarchos.models.load import load_model
 
-        loaded = load_model(folder)
+        return cls.from_loaded(load_model(folder), device, load_tokenizer(folder))
+
+    @classmethod
+    def from_loaded(cls, loaded: Loaded, device: Device, tokenizer: TextTokenizer) -> Generator:
+        """Uploads the weights of an opened package, one tensor after the other."""
         store = StateStore(device)
         store.allocate("parameters", {spec.name: Spec(spec.shape) for spec in loaded.model.parameters})
         for name in loaded.match.source:
             store.write(name, loaded.value(name))
-        return cls(loaded.model, load_tokenizer(folder), store, stop_ids(folder))
+        return cls(loaded.model, tokenizer, store, stop_ids(loaded.package.folder))
 
     def encode(self, prompt: str) -> list[int]:
         """Ids of a prompt, with the BOS where the tokenizer puts one."""
-        return ([self.tokenizer.bos_id] if self.tokenizer.adds_bos else []) + self.tokenizer.encode(prompt)
+        return encode_prompt(self.tokenizer, prompt)
 
     def generate(self, prompts: Sequence[str], max_new_tokens: int = 64, sampling: Sampling | None = None,
                  on_token: Callable[[int, int], None] | None = None) -> list[Generated]:
@@ -95,8 +100,7 @@ class Generator:
 
     def _session(self, rows: int, tokens: int) -> Session:
         """The session of the last call when it fits, else a new one."""
-        limit = self.model.config.max_positions
-        capacity = min(-(-tokens // ROUND) * ROUND, limit)
+        capacity = capacity_for(self.model, tokens)
         if self.session and (self.session.rows, self.session.capacity) == (rows, capacity):
             self.session.reset()
             return self.session
@@ -122,6 +126,16 @@ class Generator:
         for ids, prompt in zip(rows, prompts, strict=True):
             if max(ids) >= vocabulary:
                 raise UserError(f"the tokenizer gives id {max(ids)} for {prompt[:40]!r}; the embedding has {vocabulary} rows")
+
+
+def encode_prompt(tokenizer: TextTokenizer, prompt: str) -> list[int]:
+    """Ids of a prompt, with the BOS where the tokenizer puts one."""
+    return ([tokenizer.bos_id] if tokenizer.adds_bos else []) + tokenizer.encode(prompt)
+
+
+def capacity_for(model: Model, tokens: int) -> int:
+    """Tokens that the cache of a row holds where so many are needed."""
+    return min(-(-tokens // ROUND) * ROUND, model.config.max_positions)
 
 
 def _compile(graph, store: StateStore):

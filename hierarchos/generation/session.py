@@ -45,7 +45,7 @@ class Session:
 
         result, done, longest = None, 0, max(map(len, tokens))
         while done < longest:
-            length = next((chunk for chunk in CHUNKS if chunk >= longest - done), CHUNKS[-1])
+            length = chunk_for(longest - done)
             pieces = [list(row[done:done + length]) for row in tokens]
             logits = self._run(pieces, length)
             result = logits if result is None else np.where(np.array([len(p) > 0 for p in pieces])[:, None], logits, result)
@@ -70,3 +70,14 @@ class Session:
         if length not in self.programs:
             self.programs[length] = self.compile(decode_graph(self.model, self.rows, length, self.capacity), self.store)
         return self.programs[length]
+
+
+def chunk_for(tokens: int) -> int:
+    """Length of the program that runs next where so many tokens are left."""
+    return next((chunk for chunk in CHUNKS if chunk >= tokens), CHUNKS[-1])
+
+
+def chunks_for(tokens: int) -> list[int]:
+    """Lengths of all programs that prefill so many tokens, largest first."""
+    whole, rest = divmod(tokens, CHUNKS[-1])
+    return sorted(({CHUNKS[-1]} if whole else set()) | ({chunk_for(rest)} if rest else set()), reverse=True)

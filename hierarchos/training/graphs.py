@@ -84,12 +84,19 @@ def trace_gradients(model: Model, rows: int, length: int, dropout: bool, recompu
 
 
 def store_gradients(loss: Tensor, w: Weights, accumulate: bool = False) -> None:
-    """Assigns the gradient of every declared parameter to the state `gradients/NAME`, or adds it to what is there."""
-    for spec, gradient in zip(w.specs, F.gradients(loss, [tensor for _, tensor in w.table.values()]), strict=True):
+    """Assigns the gradient of every declared parameter to the state `gradients/NAME`, or adds it to what is there.
+
+    Each is stored where it is known: a sum at the end of the graph would keep alive all that the gradient is computed from."""
+    gradients = F.gradients(loss, [tensor for _, tensor in w.table.values()])
+    graph = loss.node.graph
+    known, stored = len(graph.nodes), {}
+    for spec, gradient in zip(w.specs, gradients, strict=True):
+        start = len(graph.nodes)
         target = F.state(f"{GRADIENTS}/{spec.name}", spec.shape)
-        if gradient is None:
-            gradient = F.full(spec.shape, 0.0)
-        F.assign(target, target + gradient if accumulate else gradient)
+        value = F.full(spec.shape, 0.0) if gradient is None else gradient
+        F.assign(target, target + value if accumulate else value)
+        stored.setdefault(gradient.node if gradient else graph.nodes[known - 1], []).extend(graph.nodes[start:])
+    graph.nodes[:] = [moved for node in graph.nodes[:known] for moved in (node, *stored.get(node, ()))]
 
 
 def trace_update(update: Update) -> Tensor:

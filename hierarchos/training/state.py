@@ -1,15 +1,17 @@
 """What training keeps on the device: parameters, gradients and moments in arenas of one layout."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hierarchos.graph.layout import StoreLayout
 from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import Spec
 from hierarchos.kernels.optimizer import BLOCK
 from hierarchos.models.family import Model
-from hierarchos.training.graphs import FIRST, GRADIENTS, PARAMETERS, SECOND
+from hierarchos.nn.weights import ParameterSpec
+from hierarchos.training.graphs import DECAY_GROUPS, FIRST, GRADIENTS, PARAMETERS, SECOND
 from hierarchos.training.settings import OptimizerSettings, decays
 
 if TYPE_CHECKING:
@@ -17,21 +19,20 @@ if TYPE_CHECKING:
 
     from hierarchos.vulkan import Device
 
+DECAY = "decay"                                     # arena of DECAY_GROUPS
+
 
 class TrainingState:
-    """Parameters and optimizer state of one model on one device."""
+    """Parameters and optimizer state of one model on one device. optimizer None: parameters only, to measure a loss."""
 
-    def __init__(self, model: Model, device: Device, optimizer: OptimizerSettings):
+    def __init__(self, model: Model, device: Device, optimizer: OptimizerSettings | None):
         self.model, self.device, self.optimizer = model, device, optimizer
         self.specs = model.parameters
-        self.moments = moment_arenas(optimizer)
+        self.moments = moment_arenas(optimizer) if optimizer else ()
         self.store = StateStore(device)
-        self.store.allocate(PARAMETERS, {spec.name: Spec(spec.shape) for spec in self.specs})
-        for arena in (GRADIENTS, *self.moments):
-            self.store.mirror(arena, of=PARAMETERS)
-        self.floats = self.store.layout.find(PARAMETERS).spec.size
-        self.store.allocate("decay", {"decay_groups": Spec((self.floats // BLOCK,), "u32")})
-        self.store.write("decay_groups", self.decay_groups())
+        self.floats = allocate_state(self.store, self.specs, optimizer)
+        if optimizer:
+            self.store.write(DECAY_GROUPS, self.decay_groups())
 
     def decay_groups(self) -> np.ndarray:
         """u32 [floats / BLOCK]: 0 where weight decay applies, 1 where it does not."""
@@ -44,7 +45,7 @@ class TrainingState:
                 groups[first:first + -(-spec.size // BLOCK)] = 1
         return groups
 
-    def load(self, values: dict[str, np.ndarray]) -> None:
+    def load(self, values: Mapping[str, np.ndarray]) -> None:
         """Writes initial or pretrained parameters, by name; moments start at zero."""
         for spec in self.specs:
             self.store.write(spec.name, values[spec.name])
@@ -89,6 +90,18 @@ class StoredTensor:
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         return self.store.read(self.name)
+
+
+def allocate_state(store: StateStore | StoreLayout, specs: Sequence[ParameterSpec], optimizer: OptimizerSettings | None) -> int:
+    """Makes the arenas of training (of evaluation, without an optimizer) on a device, or only their layout; returns the floats of each."""
+    layout = store if isinstance(store, StoreLayout) else store.layout
+    store.allocate(PARAMETERS, {spec.name: Spec(spec.shape) for spec in specs})
+    floats = layout.find(PARAMETERS).spec.size
+    if optimizer:
+        for arena in (GRADIENTS, *moment_arenas(optimizer)):
+            store.mirror(arena, of=PARAMETERS)
+        store.allocate(DECAY, {DECAY_GROUPS: Spec((floats // BLOCK,), "u32")})
+    return floats
 
 
 def moment_arenas(optimizer: OptimizerSettings) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ _HOME = {
     "DeviceLost": "errors", "DeviceTimeout": "errors", "CallFailed": "errors",
     "list_devices": "instance", "validation_available": "instance", "open_device": "device", "Device": "device",
     "Allocation": "memory", "Recording": "recording", "device_rows": "describe",
+    "Budget": "budget", "DoesNotFit": "budget", "budget_of": "budget",
 }
 __all__ = sorted(_HOME)
 

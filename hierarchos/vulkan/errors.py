@@ -75,3 +75,8 @@ def megabytes(nbytes: int) -> str:
     if nbytes < 1 << 30:
         return f"{nbytes / 2**20:.1f} MiB"
     return f"{nbytes / 2**30:.2f} GiB"
+
+
+def mebibytes(nbytes: int) -> str:
+    """A size in one unit, for numbers that are added or compared: `2126.9 MiB`; `1.5 KiB` where MiB would say nothing."""
+    return f"{nbytes / 2**20:.1f} MiB" if nbytes >= 1 << 20 else f"{nbytes / 2**10:.1f} KiB"

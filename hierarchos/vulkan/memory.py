@@ -50,6 +50,7 @@ class Memory:
         self.device = device
         self.addresses: list[int] = []
         self.allocations: list[Allocation] = []
+        self.peak = 0                               # the most bytes that were in use at once
         self.types = memory_types(device.physical)
         self.map_everything = device.info.kind in ("software", "integrated")        # the host shares the device's memory
 
@@ -110,6 +111,7 @@ class Memory:
         at = bisect_right(self.addresses, allocation.address)
         self.addresses.insert(at, allocation.address)
         self.allocations.insert(at, allocation)
+        self.peak = max(self.peak, self.used)
 
     def find(self, address: int, nbytes: int) -> tuple[Allocation, int]:
         """The allocation that holds [address, address + nbytes) and the offset into it."""

@@ -16,6 +16,9 @@ class DeviceConfig:
     max_submit_ms: float | None = setting(None, above=0)
     """Longest stretch of GPU time handed over at once, in milliseconds, so that a desktop keeps running; null: by kind of device."""
 
+    ignore_heap: bool = setting(False)
+    """Starts a run that needs more memory than the driver reports. Some give more than they report: Mesa 22.3's software driver does."""
+
     validation: bool = setting(False)
     """Loads the Vulkan validation layers (slow; for finding driver and kernel errors)."""
 

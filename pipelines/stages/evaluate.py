@@ -2,11 +2,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pipelines.config.train import OptimizerConfig
+from pipelines.memory import require_memory
 from pipelines.stages.base import BaseStage
 from pipelines.stages.packages import batches, package_of
 from pipelines.stages.tokenize import TRAIN, VALIDATION
@@ -26,6 +25,7 @@ class Evaluate(BaseStage):
 
     def run(self, context: Context) -> dict:
         """Reads the package back from disk: what is measured is what was written."""
+        from hierarchos.training.need import Planner
         from hierarchos.training.state import TrainingState
         from hierarchos.training.step import TrainStep, trained_tokens
 
@@ -34,13 +34,18 @@ class Evaluate(BaseStage):
         size = config.evaluate.batch_size
         stream = batches(context, VALIDATION, size, False) or batches(context, TRAIN, size, False)
         count = min(len(stream), config.evaluate.max_batches or len(stream))
-        forward_only = replace(config.train, optimizer=OptimizerConfig(name="sgd"))       # keeps no moments
-        state = TrainingState(loaded.model, context.device, forward_only.optimizer)
+        require_memory(context, "evaluation", Planner(loaded.model, context.device).evaluation(stream.shapes()), smaller_batches)
+        state = TrainingState(loaded.model, context.device, optimizer=None)
         state.load(loaded.values())
-        step, bar, loss, tokens = TrainStep(state, forward_only), context.progress.start("evaluate", count), 0.0, 0.0
+        step, bar, loss, tokens = TrainStep(state, config.train), context.progress.start("evaluate", count), 0.0, 0.0
         for index, batch in enumerate(islice(stream.epoch(), count)):
             weight = trained_tokens(batch)
             loss, tokens = loss + step.evaluate([batch]) * weight, tokens + weight
             bar.update(index + 1, loss=loss / tokens)
         bar.finish()
         return {"loss": loss / tokens, "perplexity": math.exp(min(loss / tokens, 700.0)), "tokens": round(tokens)}
+
+
+def smaller_batches(limit: int) -> list[str]:
+    """What helps where a package cannot be evaluated."""
+    return ["a smaller evaluate.batch_size or train.sequence_length needs fewer activations; the weights have to fit in any case"]

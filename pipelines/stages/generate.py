@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError
 from pipelines.files import write_text
+from pipelines.memory import require_memory
 from pipelines.stages.base import BaseStage
 from pipelines.stages.packages import package_of
 from pipelines.stages.tokenize import TRAIN, VALIDATION, encode_options
 
 if TYPE_CHECKING:
     from hierarchos.data.tokenizer import TextTokenizer
-    from hierarchos.generation.generator import Generator
     from pipelines.config import Config
     from pipelines.stage import Context
 
@@ -34,12 +34,18 @@ class Generate(BaseStage):
 
     def run(self, context: Context) -> dict:
         """Reads the package back from disk, so that what is shown is what was written."""
+        from hierarchos.data.tokenizer import load_tokenizer
+        from hierarchos.generation.generator import Generator, encode_prompt
+        from hierarchos.generation.need import generation_need
         from hierarchos.generation.sampling import Sampling
 
-        settings = context.config.generate
-        generator = make_generator(context)
-        prompt = settings.prompt if settings.prompt is not None else sample_prompt(context, generator.tokenizer)
-        sent = chat_text(prompt, generator.tokenizer, context.config) if settings.chat else prompt
+        settings, loaded = context.config.generate, package_of(context)
+        tokenizer = load_tokenizer(loaded.package.folder)
+        prompt = settings.prompt if settings.prompt is not None else sample_prompt(context, tokenizer)
+        sent = chat_text(prompt, tokenizer, context.config) if settings.chat else prompt
+        need = generation_need(loaded.model, context.device, 1, len(encode_prompt(tokenizer, sent)), settings.max_new_tokens)
+        require_memory(context, "generation", need, fewer_tokens)
+        generator = Generator.from_loaded(loaded, context.device, tokenizer)
         sampling = Sampling(settings.temperature, settings.top_k, settings.top_p, context.config.run.seed)
         [result] = generator.generate([sent], settings.max_new_tokens, sampling)
         generator.close()
@@ -48,20 +54,9 @@ class Generate(BaseStage):
         return {"new_tokens": len(result.ids), "stopped": result.stopped, "prompt": prompt, "text": result.text}
 
 
-def make_generator(context: Context) -> Generator:
-    """The package of this run on the device."""
-    from hierarchos.data.tokenizer import load_tokenizer
-    from hierarchos.generation.generator import Generator
-    from hierarchos.generation.stop import stop_ids
-    from hierarchos.graph.store import StateStore
-    from hierarchos.graph.tensor import Spec
-
-    loaded, store = package_of(context), StateStore(context.device)
-    store.allocate("parameters", {spec.name: Spec(spec.shape) for spec in loaded.model.parameters})
-    for name in loaded.match.source:
-        store.write(name, loaded.value(name))
-    folder = loaded.package.folder
-    return Generator(loaded.model, load_tokenizer(folder), store, stop_ids(folder))
+def fewer_tokens(limit: int) -> list[str]:
+    """What helps where a package cannot generate."""
+    return ["a lower generate.max_new_tokens or a shorter prompt needs fewer keys and values; the weights have to fit in any case"]
 
 
 def chat_text(prompt: str, tokenizer: TextTokenizer, config: Config) -> str:

@@ -1,7 +1,8 @@
 """What several stages need: the model with its values, and batches of a token file."""
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
 def loaded_package(folder: str | Path, changes: dict) -> Loaded:
     """A package, with fields of its config.json changed by `model.config`."""
     from hierarchos.models.load import load_model
-    from hierarchos.models.registry import resolve
 
-    loaded = load_model(folder)
-    return replace(loaded, model=resolve({**loaded.model.raw, **changes}, "model.config")) if changes else loaded
+    return load_model(folder, changes)
 
 
 def package_of(context: Context) -> Loaded:
@@ -35,27 +34,30 @@ def package_of(context: Context) -> Loaded:
     return loaded_package(context.artefacts["acquire"].facts["model"], context.config.model.config)
 
 
-def start_model(context: Context, tokenizer: TextTokenizer) -> tuple[Model, dict[str, np.ndarray]]:
-    """The model that training starts from, and its values: fresh ones from run.seed, or the package's."""
+def start_model(context: Context, tokenizer: TextTokenizer) -> tuple[Model, Callable[[], dict[str, np.ndarray]]]:
+    """The model that training starts from, and what gives its values: fresh ones from run.seed, or the package's."""
     from hierarchos.data.tokenizer import check_vocabulary
 
     config, folder = context.config, context.artefacts["acquire"].facts["model"]
     if folder is None:
         model = fresh_model(config, tokenizer)
-        return model, model.initial_values(config.run.seed)
+        return model, partial(model.initial_values, config.run.seed)
     loaded = loaded_package(folder, config.model.config)
     for note in loaded.notes:
         context.progress.line(f"model: {note}")
     check_vocabulary(tokenizer, loaded.model.config.vocab_size)
-    return loaded.model, loaded.values()
+    return loaded.model, loaded.values
 
 
 def fresh_model(config: Config, tokenizer: TextTokenizer) -> Model:
     """The architecture of model.config, with the tokenizer's vocabulary and special tokens."""
+    from hierarchos.data.tokenizer import check_vocabulary
     from hierarchos.models.registry import resolve
 
     special = {"bos_token_id": tokenizer.bos_id, "eos_token_id": tokenizer.eos_id, "pad_token_id": tokenizer.pad_id}
-    return resolve({"vocab_size": tokenizer.size, **special, **config.model.config}, "model.config")
+    model = resolve({"vocab_size": tokenizer.size, **special, **config.model.config}, "model.config")
+    check_vocabulary(tokenizer, model.config.vocab_size)
+    return model
 
 
 def tokenizer_of(context: Context) -> TextTokenizer:

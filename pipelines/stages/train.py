@@ -2,18 +2,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.hashing import hash_json
-from pipelines.profiling import kernel_table, memory_line
+from pipelines.memory import require_memory, table_of
+from pipelines.profiling import kernel_table
 from pipelines.stages.base import BaseStage
+from pipelines.stages.checks import check_generation
 from pipelines.stages.packages import batches, start_model, tokenizer_of
 from pipelines.stages.tokenize import TRAIN, VALIDATION
 
 if TYPE_CHECKING:
-    from hierarchos.graph.program import Program
+    from hierarchos.data.batches import BatchStream
+    from hierarchos.graph.need import Need
+    from hierarchos.models.family import Model
     from hierarchos.training.loop import StepReport, Trainer, TrainResult
     from pipelines.config import Config
     from pipelines.stage import Context
@@ -44,18 +49,43 @@ class Train(BaseStage):
 
         config, tokenizer = context.config, tokenizer_of(context)
         model, values = start_model(context, tokenizer)
+        check_generation(context, tokenizer, model)
         train = batches(context, TRAIN, config.train.batch_size, config.train.shuffle)
         held_out = batches(context, VALIDATION, config.train.batch_size, False)
         validation = list(islice(held_out.epoch(), config.train.eval_batches)) if held_out is not None else []
+        need = planned_need(context, model, train, validation)
         observer = ProgressObserver(context)
         trainer = Trainer(model, config.train, train, validation, context.device, context.folder, seed=config.run.seed,
                           observer=observer, profile=config.run.profile, fingerprint=hash_json(self.settings(config)))
-        if not (context.resuming and trainer.resume()):
-            trainer.start(values)
+        if not (context.resuming and resumed(context, trainer)):
+            trainer.start(values())
         result = trainer.run()
         if config.run.profile:
             kernel_table(context.progress, trainer.step.programs)
-        return facts_of(result, context.run.path, model.size)
+        return facts_of(result, context.run.path, model.size) | {"planned_bytes": need.total, "peak_bytes": context.device.memory.peak}
+
+
+def planned_need(context: Context, model: Model, train: BatchStream, validation: Sequence[dict]) -> Need:
+    """What the run needs at its largest batches; raises DoesNotFit, with settings that would fit, before anything is allocated."""
+    from hierarchos.training.advice import alternatives
+    from hierarchos.training.need import Planner
+
+    settings, planner, shapes = context.config.train, Planner(model, context.device), train.shapes()
+    need = planner.training(settings, shapes, sorted({batch["ids"].shape for batch in validation}))
+    require_memory(context, "training", need, lambda limit: table_of(alternatives(planner, settings, shapes, limit), limit))
+    return need
+
+
+def resumed(context: Context, trainer: Trainer) -> bool:
+    """Whether there was a checkpoint to go on from; what is left out is told."""
+    from hierarchos.training.checkpoint import left_out
+
+    for path in left_out(trainer.checkpoint_folder):
+        context.progress.line(f"train: {path.relative_to(context.run.path).as_posix()} is not whole and is left out")
+    if trainer.resume() is None:
+        context.progress.line("train: there is no whole checkpoint; training starts at step 1")
+        return False
+    return True
 
 
 def facts_of(result: TrainResult, run: Path, parameters: int) -> dict:
@@ -67,12 +97,13 @@ def facts_of(result: TrainResult, run: Path, parameters: int) -> dict:
             "digest": result.chosen.manifest["state_sha256"]}
 
 
-def largest_program(trainer: Trainer) -> Program:
-    """The program of a step, compiled before the first one."""
-    shape = trainer.settings.batch_size, trainer.settings.sequence_length
+def prepare_largest(trainer: Trainer) -> None:
+    """Compiles the largest step before the first one, so that memory never grows during training."""
+    shape = trainer.train_batches.shapes()[0]
     if trainer.settings.accumulation == 1:
-        return trainer.step.step_program(*shape)
-    return trainer.step.gradient_program(*shape, accumulate=False)
+        trainer.step.step_program(*shape)
+    else:
+        trainer.step.gradient_program(*shape, accumulate=False)
 
 
 class ProgressObserver:
@@ -87,7 +118,7 @@ class ProgressObserver:
         done = trainer.counters.step
         continued = f", continued after step {done}" if done else ""
         self.progress.line(f"train: {trainer.model.size:,} parameters, {trainer.steps} steps{continued}")
-        self.progress.line(memory_line(largest_program(trainer)))
+        prepare_largest(trainer)
         self.bar = self.progress.start("train", trainer.steps, done)
 
     def stepped(self, report: StepReport) -> None:

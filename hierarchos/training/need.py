@@ -1,0 +1,64 @@
+"""The memory that training needs, planned without touching a device's memory."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hierarchos.graph.layout import StoreLayout
+from hierarchos.graph.need import Need, need_of
+from hierarchos.graph.plan import plan_program
+from hierarchos.graph.profile import profile_of
+from hierarchos.graph.tensor import Graph
+from hierarchos.models.family import Model
+from hierarchos.training.graphs import FIRST, GRADIENTS, PARAMETERS, SECOND, Update, gradient_graph, loss_graph, step_graph, update_graph
+from hierarchos.training.settings import TrainSettings
+from hierarchos.training.state import DECAY, allocate_state
+
+Shapes = Sequence[tuple[int, int]]                  # (rows, tokens of a row)
+
+NAMES = {PARAMETERS: "weights", GRADIENTS: "gradients", FIRST: "moments", SECOND: "moments", DECAY: "decay groups"}
+
+
+class Planner:
+    """Plans runs of one model on one device, of which it reads `info` only."""
+
+    def __init__(self, model: Model, device):
+        self.model, self.info, self.profile = model, device.info, profile_of(device)
+        self.parameters = model.parameters
+
+    def training(self, settings: TrainSettings, shapes: Shapes, validation: Shapes = ()) -> Need:
+        """The need of a run whose batches have these shapes. Exact for one shape; of several the largest is planned, whose
+        activations the others share, and their inputs and outputs are counted as large as its own."""
+        layout = StoreLayout()
+        allocate_state(layout, self.parameters, settings.optimizer)
+        return self.need(layout, self.graphs(settings, layout, shapes, validation))
+
+    def evaluation(self, shapes: Shapes) -> Need:
+        """The need of measuring a loss over batches of these shapes."""
+        layout = StoreLayout()
+        allocate_state(layout, self.parameters, None)
+        return self.need(layout, [(loss_graph(self.model, *largest(shapes)), len(shapes))])
+
+    def need(self, layout: StoreLayout, graphs) -> Need:
+        """The need of programs over one store: pairs of a graph and how many programs are as large as it."""
+        plans = []
+        for graph, count in graphs:
+            plans += [plan_program(graph, self.profile, layout, self.info.max_allocation or None)] * count
+        return need_of(layout, NAMES, plans, self.info)
+
+    def graphs(self, settings: TrainSettings, layout: StoreLayout, shapes: Shapes, validation: Shapes) -> Iterator[tuple[Graph, int]]:
+        """What a run compiles, each at its largest shape, and for how many shapes."""
+        optimizer, options = settings.optimizer, {"dropout": settings.dropout, "recompute": settings.recompute}
+        update = Update(layout.find(PARAMETERS).spec.size, optimizer.name, optimizer.momentum > 0, settings.max_grad_norm)
+        if settings.accumulation == 1:
+            yield step_graph(self.model, *largest(shapes), update=update, **options), len(shapes)
+        else:
+            for accumulate in (False, True):
+                yield gradient_graph(self.model, *largest(shapes), accumulate=accumulate, **options), len(shapes)
+            yield update_graph(update), 1
+        if validation:
+            yield loss_graph(self.model, *largest(validation)), len(validation)
+
+
+def largest(shapes: Shapes) -> tuple[int, int]:
+    """The shape of most tokens."""
+    return max(shapes, key=lambda shape: (shape[0] * shape[1], shape[1]))

@@ -1,0 +1,47 @@
+"""Says what a stage needs of the device's memory, and refuses before anything is allocated where there is less."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from hierarchos.vulkan.errors import mebibytes
+
+if TYPE_CHECKING:
+    from hierarchos.graph.need import Need
+    from hierarchos.training.advice import Alternative
+    from pipelines.stage import Context
+
+NOTHING_DONE = "device.ignore_heap=true tries all the same; nothing was allocated or trained"
+
+
+def require_memory(context: Context, what: str, need: Need, advice: Callable[[int], list[str]] = lambda limit: []) -> None:
+    """Shows the plan; raises DoesNotFit where the device has less, unless device.ignore_heap says to try.
+
+    what: "training". advice: from the bytes that there are to lines that help, asked for only when it does not fit."""
+    from hierarchos.vulkan import DoesNotFit, budget_of
+
+    budget = budget_of(context.device)
+    context.progress.line(memory_line(need))
+    if need.total <= budget.free:
+        return
+    if not context.config.device.ignore_heap:
+        raise DoesNotFit(what, dict(need.items), context.device.info.name, budget, [*advice(budget.free), NOTHING_DONE])
+    name = context.device.info.name
+    context.progress.line(f"memory: that is more than {name} has ({budget.text()}); tried all the same (device.ignore_heap)")
+
+
+def memory_line(need: Need) -> str:
+    """The exact need and what it consists of."""
+    parts = [f"{name} {mebibytes(size)}" for name, size in need.items.items() if size >= 1 << 19]
+    return f"memory: {mebibytes(need.total)} at the peak" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def table_of(found: Sequence[Alternative], limit: int) -> list[str]:
+    """Lines that say what other settings would need, those that fit marked."""
+    if not found:
+        return []
+    width = max(len(one.words) for one in found)
+    notes = ["  fits" if one.need.total <= limit else "" for one in found]
+    lines = [f"  {one.words:<{width}}  {mebibytes(one.need.total):>12}{note}" for one, note in zip(found, notes, strict=True)]
+    hint = ["sgd usually wants another train.learning_rate than adamw"] if any("=sgd" in one.words for one in found) else []
+    return ["the same run would need with", *lines, *hint]
