@@ -8,10 +8,11 @@ from hierarchos.graph.hazards import Hazards
 from hierarchos.graph.merge import elementwise
 from hierarchos.graph.ops.embedding import EmbeddingGradient
 from hierarchos.graph.ops.leaf import Assign, Leaf, State
-from hierarchos.graph.ops.matmul import ACTIVATIONS, MatMul
+from hierarchos.graph.ops.matmul import MatMul
 from hierarchos.graph.ops.pointwise import Pointwise
 from hierarchos.graph.rewriting import aliases, readers_of, rewrite
 from hierarchos.graph.tensor import Graph, Node, Tensor
+from hierarchos.kernels.gemm_layout import ACTIVATIONS
 
 
 def fold_into_producers(graph: Graph, overlap: Callable[[str, str], bool]) -> Graph:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from hierarchos.kernels.copy import strided_copy
 from hierarchos.kernels.launch import In, Launch, Operand, Out, Profile, Ref, Work, row_major
 
+ACTIVATIONS = ("none", "relu", "silu", "gelu", "gelu_tanh")      # in the order of their numbers in shaders/include/activation.glsl
 
 @dataclass(frozen=True)
 class Matrix:
@@ -155,7 +156,6 @@ def product_of(op, inputs: list[Operand], output: Operand, profile: Profile) -> 
     a = matrices[0].transposed if op.transpose_a else matrices[0]
     b = matrices[1].transposed if op.transpose_b else matrices[1]
     k = views[0].rows if op.transpose_a else views[0].columns
-    from hierarchos.graph.ops.matmul import ACTIVATIONS
     product = Product(c.rows, c.columns, k, a, b, matrices[-1], outer, inner, In(2) if op.has_bias else None,
                       matrices[2] if op.has_residual else None, op.accumulate, ACTIVATIONS.index(op.activation), op.scale)
     return product, copies.launches, copies.nbytes

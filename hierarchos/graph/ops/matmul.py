@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from hierarchos.graph.op import Alias, Op, ShapeError, apply
 from hierarchos.graph.tensor import Spec, Tensor
-
-ACTIVATIONS = ("none", "relu", "silu", "gelu", "gelu_tanh")
+from hierarchos.kernels.gemm_layout import ACTIVATIONS
 
 
 @dataclass(frozen=True)
