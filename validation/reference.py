@@ -12,16 +12,18 @@ import transformers
 from validation.parity.oracle import CIRCULAR, StayDouble, precise
 from validation.tiny import Tiny
 
-
-ATTENTION = {"falcon": "sdpa"}     # eager adds the ALiBi bias twice, once in the mask and once to the scores
+ROUNDED = (*CIRCULAR, torch.exp)
+UNSHIFTED = ("trocr",)             # the loss compares each position with its own label, not the next one's
 
 
 class ExactTables(StayDouble):
-    """`StayDouble`, with rotary tables rounded to float32 as our programs hold them: what remains is pure float64."""
+    """`StayDouble`, with tables of positions rounded to float32 as our programs hold them: what remains is pure float64."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func in CIRCULAR and args[0].dtype == torch.float32:
+        if func in ROUNDED and args[0].dtype == torch.float32:
             return func(args[0].double()).float()
+        if func is torch.full and abs(args[1]) > torch.finfo(torch.float32).max:       # XGLM bounds scores by float64's least number
+            kwargs = {**(kwargs or {}), "dtype": torch.float64}
         return super().__torch_function__(func, types, args, kwargs)
 
 
@@ -30,7 +32,7 @@ def build(tiny: Tiny, double: bool = True):
     config = transformers.CONFIG_MAPPING[tiny.model_type](**tiny.config)
     if getattr(config, "reorder_and_upcast_attn", False):
         config.reorder_and_upcast_attn = False      # the same mathematics, but it insists on float32
-    options = {"attn_implementation": ATTENTION.get(tiny.model_type, "eager"), "dtype": torch.float32}
+    options = {"attn_implementation": tiny.fault.attention, "dtype": torch.float32}
     torch.manual_seed(0)
     with ExactTables():                            # sinusoidal positions are made here
         if tiny.auto:
@@ -48,12 +50,14 @@ def build(tiny: Tiny, double: bool = True):
 
 def forward(model, arrays: dict):
     """Output of a batch of `validation.parity.cases.batch_arrays`; positions go in where the model takes them."""
-    batch = {"input_ids": arrays["ids"], "attention_mask": arrays["segments"] > 0}
+    batch = {"input_ids": arrays["ids"]}
+    if not arrays["segments"].all():
+        batch["attention_mask"] = arrays["segments"] > 0
     taken = inspect.signature(model.forward).parameters
     if "position_ids" in taken:
         batch["position_ids"] = arrays["positions"]
     if "labels" in taken:
-        batch["labels"] = arrays["labels"]
+        batch["labels"] = arrays["targets" if model.config.model_type in UNSHIFTED else "labels"]
     return model(**{name: torch.from_numpy(array.astype(np.int64)) for name, array in batch.items()})
 
 

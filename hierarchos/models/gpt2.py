@@ -20,7 +20,7 @@ from hierarchos.nn.weights import Weights
 
 @dataclass(frozen=True)
 class GPT2Config:
-    """Explicit values; `scales` is the factor on the attention scores of each layer."""
+    """Explicit values; `scales` is the factor on the attention scores of each layer, projection_std initialises each c_proj."""
 
     vocab_size: int
     positions: int
@@ -36,6 +36,7 @@ class GPT2Config:
     embedding_dropout: float
     residual_dropout: float
     attention_dropout: float
+    projection_std: float
 
     @property
     def max_positions(self) -> int:
@@ -56,6 +57,7 @@ def read(fields: Fields) -> GPT2Config:
     if width % count:
         raise fields.refuse("n_embd", f"a multiple of n_head = {count}")
     by_layer = fields.boolean("scale_attn_by_inverse_layer_idx", False)
+    spread = fields.number("initializer_range", 0.02)
     scale = (width // count) ** -0.5 if fields.boolean("scale_attn_weights", True) else 1.0
     return GPT2Config(
         vocab_size=fields.integer("vocab_size", 50257),
@@ -65,13 +67,14 @@ def read(fields: Fields) -> GPT2Config:
         layers=layers,
         heads=Heads(count, count, width // count),
         activation=fields.choice("activation_function", "gelu_new", ACTIVATIONS),
-        initializer_range=fields.number("initializer_range", 0.02),
+        initializer_range=spread,
         norm_eps=fields.number("layer_norm_epsilon", 1e-5),
         tied=fields.boolean("tie_word_embeddings", True),
         scales=tuple(scale / (index + 1 if by_layer else 1) for index in range(layers)),
         embedding_dropout=fields.number("embd_pdrop", 0.1, below=1.0),
         residual_dropout=fields.number("resid_pdrop", 0.1, below=1.0),
         attention_dropout=fields.number("attn_pdrop", 0.1, below=1.0),
+        projection_std=spread / (2 * layers) ** 0.5,
     )
 
 
@@ -95,19 +98,25 @@ def mlp(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch) -> Tensor:
 
 
 def project(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch) -> Tensor:
-    """c_proj back to the residual stream, initialised smaller by sqrt(2 layers), with dropout."""
-    out = w.linear("c_proj", x, cfg.width, bias=True, layout="in_out", std=cfg.initializer_range / (2 * cfg.layers) ** 0.5)
+    """c_proj back to the residual stream, with dropout."""
+    out = w.linear("c_proj", x, cfg.width, bias=True, layout="in_out", std=cfg.projection_std)
     return dropout(out, cfg.residual_dropout, batch, w.name("c_proj"))
+
+
+def embedded(cfg, model: Weights, batch: Batch, tokens: str = "wte", positions: str = "wpe") -> Tensor:
+    """The sum of two tables' rows, [B,T,D]; raises `UserError` where a row is longer than the table of positions."""
+    if batch.max_positions > cfg.positions:
+        raise UserError(f"rows of {batch.max_positions} tokens do not fit: the model has {cfg.positions} learned positions (n_positions)",
+                        hint="shorten the rows, or train a model with more positions")
+    x = model.embedding(tokens, batch.ids, cfg.vocab_size, cfg.width)
+    x = x + model.embedding(positions, batch.positions, cfg.positions, cfg.width)
+    return dropout(x, cfg.embedding_dropout, batch, model.name(tokens))
 
 
 def forward(cfg: GPT2Config, w: Weights, batch: Batch) -> Output:
     """x += attention(norm(x)); x += mlp(norm(x)); final norm."""
-    if batch.max_positions > cfg.positions:
-        raise UserError(f"rows of {batch.max_positions} tokens do not fit: the model has {cfg.positions} learned positions (n_positions)",
-                        hint="shorten the rows, or train a model with more positions")
     model = w.at("transformer")
-    x = model.embedding("wte", batch.ids, cfg.vocab_size, cfg.width) + model.embedding("wpe", batch.positions, cfg.positions, cfg.width)
-    x = dropout(x, cfg.embedding_dropout, batch, model.name("wte"))
+    x = embedded(cfg, model, batch)
     for index, scale in enumerate(cfg.scales):
         layer = model.at("h", index)
         with region(batch, layer.prefix):
@@ -116,8 +125,10 @@ def forward(cfg: GPT2Config, w: Weights, batch: Batch) -> Output:
     return language_model(cfg.tied, "transformer.wte", w, model.layer_norm("ln_f", x, cfg.norm_eps), cfg.vocab_size)
 
 
-FAMILY = Family("gpt2", read, forward, base="transformer", embedding="transformer.wte.weight",
-                buffers=(r"\.attn\.(bias|masked_bias)$",), tiny={
+GPT2_TINY = {
     "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 2048, "n_positions": 512, "n_embd": 128, "n_layer": 4,
     "n_head": 4, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "initializer_range": 0.02, "tie_word_embeddings": True,
-    "embd_pdrop": 0.0, "resid_pdrop": 0.0, "attn_pdrop": 0.0})
+    "embd_pdrop": 0.0, "resid_pdrop": 0.0, "attn_pdrop": 0.0}
+
+FAMILY = Family("gpt2", read, forward, base="transformer", embedding="transformer.wte.weight",
+                buffers=(r"\.attn\.(bias|masked_bias)$",), tiny=GPT2_TINY)

@@ -8,7 +8,7 @@ from functools import partial
 from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
-from hierarchos.models.llama import TINY, LlamaConfig, forward, pre_norm, read_decoder
+from hierarchos.models.llama import TINY, LlamaConfig, extended, forward, pre_norm, read_decoder
 from hierarchos.nn.attention import self_attention
 from hierarchos.nn.batch import Batch, Output
 from hierarchos.nn.weights import Weights
@@ -32,10 +32,10 @@ def read(fields: Fields) -> GraniteConfig:
 def read_scaled(fields: Fields) -> GraniteConfig:
     """All but logits_scaling."""
     cfg, bias = read_decoder(fields), fields.boolean("attention_bias", False)
-    return GraniteConfig(**{**vars(cfg), "qkv_bias": bias, "output_bias": bias, "mlp_bias": fields.boolean("mlp_bias", False)},
-                         embedding_factor=fields.number("embedding_multiplier", 1.0),
-                         residual_factor=fields.number("residual_multiplier", 1.0),
-                         score_scale=fields.number("attention_multiplier", 1.0))
+    return extended(GraniteConfig, cfg, qkv_bias=bias, output_bias=bias, mlp_bias=fields.boolean("mlp_bias", False),
+                    embedding_factor=fields.number("embedding_multiplier", 1.0),
+                    residual_factor=fields.number("residual_multiplier", 1.0),
+                    score_scale=fields.number("attention_multiplier", 1.0))
 
 
 def granite_forward(cfg: GraniteConfig, w: Weights, batch: Batch, finish=lambda layer, norm, name, y: y) -> Output:

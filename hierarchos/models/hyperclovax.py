@@ -8,6 +8,7 @@ from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
 from hierarchos.models.granite import GRANITE_TINY, GraniteConfig, granite_forward, read_scaled
+from hierarchos.models.llama import extended
 from hierarchos.nn.batch import Batch, Output
 from hierarchos.nn.weights import Weights
 
@@ -24,8 +25,8 @@ def read(fields: Fields) -> HyperCLOVAXConfig:
     cfg = read_scaled(fields)
     if fields.any("attention_multiplier") is None:
         cfg = replace(cfg, score_scale=cfg.heads.width ** -0.5)
-    return HyperCLOVAXConfig(**{**vars(cfg), "logit_scale": fields.number("logits_scaling", 1.0)},
-                             post_norm=fields.boolean("use_post_norm", True))
+    return extended(HyperCLOVAXConfig, cfg, logit_scale=fields.number("logits_scaling", 1.0),
+                    post_norm=fields.boolean("use_post_norm", True))
 
 
 def second_norm(layer: Weights, norm, name: str, y: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from hierarchos.graph import functions as F
 from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
-from hierarchos.models.llama import LlamaConfig, forward, read_decoder
+from hierarchos.models.llama import LlamaConfig, extended, forward, read_decoder
 from hierarchos.models.mistral import MISTRAL_TINY
 from hierarchos.models.rope_config import read_rope
 from hierarchos.nn.attention import self_attention
@@ -38,9 +38,8 @@ def read(fields: Fields) -> Ministral3Config:
     window = fields.integer("sliding_window", None)
     fields.only("layer_types", None, ["sliding_attention" if window else "full_attention"] * cfg.layers)
     given = fields.mapping("rope_scaling") or fields.mapping("rope_parameters")
-    growth = {"growth": given.get("llama_4_scaling_beta") or 0.0,
-              "original": given.get("original_max_position_embeddings", cfg.max_positions)}
-    return Ministral3Config(**{**vars(cfg), "windows": (window,) * cfg.layers}, **growth)
+    return extended(Ministral3Config, cfg, windows=(window,) * cfg.layers, growth=given.get("llama_4_scaling_beta") or 0.0,
+                    original=given.get("original_max_position_embeddings", cfg.max_positions))
 
 
 def query_growth(cfg: Ministral3Config, batch: Batch) -> Tensor:

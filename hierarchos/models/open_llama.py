@@ -10,7 +10,7 @@ from functools import partial
 from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
-from hierarchos.models.llama import TINY, LlamaConfig, forward, read_decoder
+from hierarchos.models.llama import TINY, LlamaConfig, extended, forward, read_decoder
 from hierarchos.nn.batch import Batch, Output
 from hierarchos.nn.dropout import dropout
 from hierarchos.nn.mlp import gated_mlp
@@ -34,8 +34,8 @@ def read(fields: Fields) -> OpenLlamaConfig:
     cfg, stable = read_decoder(fields), fields.boolean("use_stable_embedding", True)
     shared, width = fields.boolean("shared_input_output_embedding", True), cfg.width
     std = (2 / (cfg.vocab_size + width)) ** 0.5 if stable else None      # Xavier's for a matrix [vocabulary, width]
-    return OpenLlamaConfig(**{**vars(cfg), "tied": shared or cfg.tied, "embedding_std": std}, stable=stable,
-                           mlp_dropout=fields.number("hidden_dropout_prob", 0.1, below=1.0))
+    return extended(OpenLlamaConfig, cfg, tied=shared or cfg.tied, embedding_std=std, stable=stable,
+                    mlp_dropout=fields.number("hidden_dropout_prob", 0.1, below=1.0))
 
 
 def open_llama_forward(cfg: OpenLlamaConfig, w: Weights, batch: Batch) -> Output:

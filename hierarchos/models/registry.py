@@ -13,16 +13,31 @@ from hierarchos.models.family import Family, Model
 FAMILIES = {
     "apertus": "hierarchos.models.apertus",
     "arcee": "hierarchos.models.arcee",
+    "biogpt": "hierarchos.models.biogpt",
     "bitnet": "hierarchos.models.bitnet",
+    "bloom": "hierarchos.models.bloom",
+    "codegen": "hierarchos.models.codegen",
     "cohere": "hierarchos.models.cohere",
     "cohere2": "hierarchos.models.cohere2",
+    "cohere_compass_text": "hierarchos.models.cohere_compass",
+    "ctrl": "hierarchos.models.ctrl",
     "cwm": "hierarchos.models.cwm",
     "emu3_text_model": "hierarchos.models.emu3",
     "ernie4_5": "hierarchos.models.ernie4_5",
+    "exaone4": "hierarchos.models.exaone4",
+    "falcon": "hierarchos.models.falcon",
+    "gemma": "hierarchos.models.gemma",
     "gemma2": "hierarchos.models.gemma2",
+    "gemma3_text": "hierarchos.models.gemma3",
     "glm": "hierarchos.models.glm",
     "glm4": "hierarchos.models.glm4",
+    "gpt-sw3": "hierarchos.models.gpt_sw3",
     "gpt2": "hierarchos.models.gpt2",
+    "gpt_bigcode": "hierarchos.models.gpt_bigcode",
+    "gpt_neo": "hierarchos.models.gpt_neo",
+    "gpt_neox": "hierarchos.models.gpt_neox",
+    "gpt_neox_japanese": "hierarchos.models.gpt_neox_japanese",
+    "gptj": "hierarchos.models.gptj",
     "granite": "hierarchos.models.granite",
     "helium": "hierarchos.models.helium",
     "hunyuan_v1_dense": "hierarchos.models.hunyuan_v1_dense",
@@ -32,11 +47,17 @@ FAMILIES = {
     "ministral": "hierarchos.models.ministral",
     "ministral3": "hierarchos.models.ministral3",
     "mistral": "hierarchos.models.mistral",
+    "mpt": "hierarchos.models.mpt",
     "nanochat": "hierarchos.models.nanochat",
     "nemotron": "hierarchos.models.nemotron",
     "olmo": "hierarchos.models.olmo",
+    "olmo2": "hierarchos.models.olmo2",
+    "olmo3": "hierarchos.models.olmo3",
     "open-llama": "hierarchos.models.open_llama",
+    "openai-gpt": "hierarchos.models.openai_gpt",
+    "opt": "hierarchos.models.opt",
     "persimmon": "hierarchos.models.persimmon",
+    "phi": "hierarchos.models.phi",
     "phi3": "hierarchos.models.phi3",
     "qwen2": "hierarchos.models.qwen2",
     "qwen3": "hierarchos.models.qwen3",
@@ -44,7 +65,9 @@ FAMILIES = {
     "smollm3": "hierarchos.models.smollm3",
     "stablelm": "hierarchos.models.stablelm",
     "starcoder2": "hierarchos.models.starcoder2",
+    "trocr": "hierarchos.models.trocr",
     "vaultgemma": "hierarchos.models.vaultgemma",
+    "xglm": "hierarchos.models.xglm",
 }
 
 
@@ -56,8 +79,7 @@ def family(model_type: str, where: str = "config.json") -> Family:
     """The family of a model_type; raises `UnknownModelType` with the nearest names."""
     if model_type not in FAMILIES:
         raise UnknownModelType(f"model_type {model_type!r} is not an architecture that is implemented", where=where,
-                               nearest=nearest(str(model_type), FAMILIES), hint="implemented: " + ", ".join(FAMILIES),
-                               command="hierarchos architectures")
+                               nearest=nearest(str(model_type), FAMILIES), hint="hierarchos architectures  lists those that are")
     return import_module(FAMILIES[model_type]).FAMILY
 
 
@@ -66,7 +88,7 @@ def resolve(raw: dict, where: str = "config.json", ignore: tuple[str, ...] = ())
     if not isinstance(raw, dict):
         raise UserError(f"config.json holds a {type(raw).__name__}, not an object", where=where)
     if not isinstance(raw.get("model_type"), str):
-        raise UnknownModelType("config.json has no model_type", where=where, hint="implemented: " + ", ".join(FAMILIES))
+        raise UnknownModelType("config.json has no model_type", where=where, hint="hierarchos architectures  lists those that are implemented")
     found = family(raw["model_type"], where)
     fields = Fields(raw, found.model_type, where, ignore)
     config = found.read(fields)
@@ -80,7 +102,9 @@ def read_model(folder: str | Path) -> Model:
     try:
         raw = json.loads(path.read_text(encoding="utf-8-sig"))       # some editors write a byte order mark
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError("a package needs config.json, there is none", where=str(path)) from None
+        adapter = (path.parent / "adapter_config.json").is_file()
+        hint = "adapter_config.json is there: this is an adapter for a model, not a model" if adapter else ()
+        raise UserError("a package needs config.json, there is none", where=str(path), hint=hint) from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         line = getattr(error, "lineno", 1)
         raise UserError(f"config.json is not JSON: {getattr(error, 'msg', 'not UTF-8')}", where=f"{path}:{line}") from None

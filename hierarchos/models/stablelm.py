@@ -7,9 +7,10 @@ from functools import partial
 
 from hierarchos.graph import functions as F
 from hierarchos.graph.tensor import Tensor
+from hierarchos.models.cohere import parallel
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
-from hierarchos.models.llama import TINY, LlamaConfig, forward, pre_norm, read_decoder
+from hierarchos.models.llama import TINY, LlamaConfig, extended, forward, pre_norm, read_decoder
 from hierarchos.nn.attention import normed_rotated, rotated, self_attention
 from hierarchos.nn.batch import Batch, Output
 from hierarchos.nn.dropout import dropout
@@ -31,15 +32,9 @@ def read(fields: Fields) -> StableLmConfig:
     fields.assume(vocab_size=50304, hidden_size=2560, intermediate_size=6912, max_position_embeddings=4096, layer_norm_eps=1e-5,
                   partial_rotary_factor=0.25)
     cfg = read_decoder(fields, eps="layer_norm_eps")
-    return StableLmConfig(**{**vars(cfg), "qkv_bias": fields.boolean("use_qkv_bias", False)},
-                          parallel=fields.boolean("use_parallel_residual", False), head_norms=fields.boolean("qk_layernorm", False),
-                          mlp_dropout=fields.number("hidden_dropout", 0.0, below=1.0))
-
-
-def parallel(layer: Weights, x: Tensor, norm, attention, mlp) -> Tensor:
-    """x += attention(norm(x)) + mlp(norm(x))."""
-    h = norm(layer, "input_layernorm", x)
-    return x + attention(h) + mlp(h)
+    return extended(StableLmConfig, cfg, qkv_bias=fields.boolean("use_qkv_bias", False),
+                    mlp_dropout=fields.number("hidden_dropout", 0.0, below=1.0),
+                    parallel=fields.boolean("use_parallel_residual", False), head_norms=fields.boolean("qk_layernorm", False))
 
 
 def norm_each_head(w: Weights, leaf: str, x: Tensor, eps: float) -> Tensor:
