@@ -11,6 +11,7 @@ from pathlib import Path
 from hierarchos.errors import UserError, nearest
 from hierarchos.resources import resource
 
+FEW = 12                                                  # names that an error lists in full
 GLOBAL_GROUPS = ("pipeline", "experiment", "local")       # their files speak about all settings, not about one group
 
 
@@ -53,8 +54,15 @@ class Folders:
     def not_an_option(self, group: str, name: str, where: str) -> UserError:
         """The message for an option that no folder has."""
         options = self.options(group)
-        return UserError(f"{group}={name} is not there", where=where, nearest=prefixed(group, nearest(name, options, 0.4)),
-                         hint=f"there is: {', '.join(options)}" if options else f"there are no {group} files yet")
+        near = None if name == "null" else nearest(name, options, 0.4)
+        return UserError(f"{group}={name} is not there", where=where, nearest=prefixed(group, near),
+                         hint=listed(options) if options else f"there are no {group} files yet")
+
+
+def listed(options: list[str]) -> str:
+    """All options where they fit into a line or two; a few of many, and their number."""
+    shown = options if len(options) <= FEW else [*options[:3], "...", options[-1]]
+    return f"there is: {', '.join(shown)}" + ("" if shown is options else f" ({len(options)} in all)")
 
 
 def prefixed(group: str, name: str | None) -> str | None:

@@ -5,8 +5,11 @@ import time
 
 import pytest
 
+from hierarchos.resources import resource
+
 CONFIG = "configuration"
-MODELS = "there is: gpt2_tiny, hub, llama_tiny, local, mistral_tiny, qwen2_tiny, qwen3_tiny"
+MODEL_FILES = sorted(path.stem for path in resource("configs").joinpath("model").glob("*.yaml"))
+MODELS = f"there is: {', '.join(MODEL_FILES[:3])}, ..., {MODEL_FILES[-1]} ({len(MODEL_FILES)} in all)"
 
 COMMAND_LINES = {
     "unknown key": (["train", "train.learning_rte=0.1"], """\
