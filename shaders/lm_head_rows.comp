@@ -24,7 +24,7 @@ layout(constant_id = 3) const bool SOFTCAP = false;
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uint64_t at[]; };
 
 layout(push_constant, scalar) uniform Arguments {
-    uint64_t logits;
+    Pairs logits;
     Ints targets;
     Floats token_weights, nll;
     uint rows, vocabulary, stride;
@@ -37,61 +37,69 @@ const float LOWEST = -3.0e38;                              // stands for columns
 
 float bend(float raw) { return SOFTCAP ? cap * tanh_(div_(raw * scale, cap)) : raw * scale; }
 
-vec2 load_pair(Pairs row, uint p) {
-    vec2 raw = uintBitsToFloat(unpack32(row.at[min(p, (vocabulary - 1) / 2)]));
-    return vec2(2 * p < vocabulary ? bend(raw.x) : LOWEST, 2 * p + 1 < vocabulary ? bend(raw.y) : LOWEST);
+Pairs logits_;
+uint vocabulary_;
+
+// Pair p of the row whose first pair is `start`.
+vec2 load_pair(uint start, uint p) {
+    vec2 raw = uintBitsToFloat(unpack32(logits_.at[start + min(p, (vocabulary_ - 1) / 2)]));
+    return vec2(2 * p < vocabulary_ ? bend(raw.x) : LOWEST, 2 * p + 1 < vocabulary_ ? bend(raw.y) : LOWEST);
 }
 
 void main() {
-    uint row = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x, lane = gl_LocalInvocationID.x;
-    if (row >= rows) return;                               // the whole workgroup
-    Pairs line = Pairs(logits + 4ul * row * stride);
-    uint pairs = (vocabulary + 1) / 2, width = gl_WorkGroupSize.x;
-    int target = targets.at[row];
+    Ints targets_ = targets;                               // copies from outside the loops, and no early return: see rows.glsl
+    Floats token_weights_ = token_weights, nll_ = nll;
+    logits_ = logits;
+    vocabulary_ = vocabulary;
+    const uint rows_ = rows, pairs = (vocabulary_ + 1) / 2, line_pairs = stride / 2, width = gl_WorkGroupSize.x, lane = gl_LocalInvocationID.x;
+    for (uint row = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x; row < rows_; row += gl_NumWorkGroups.x * gl_NumWorkGroups.y) {
+        const uint line = row * line_pairs;
+        int target = targets_.at[row];
 
-    float highest = LOWEST;
-    precise float sum = 0.0, lost = 0.0;
-    for (uint first = lane; first < pairs; first += UNROLL * width) {
-        vec2 z[UNROLL];
-        float top = highest;
-        [[unroll]] for (uint u = 0; u < UNROLL; u++) {
-            z[u] = load_pair(line, first + u * width);
-            top = max(top, max(z[u].x, z[u].y));
+        float highest = LOWEST;
+        precise float sum = 0.0, lost = 0.0;
+        for (uint first = lane; first < pairs; first += UNROLL * width) {
+            vec2 z[UNROLL];
+            float top = highest;
+            [[unroll]] for (uint u = 0; u < UNROLL; u++) {
+                z[u] = load_pair(line, first + u * width);
+                top = max(top, max(z[u].x, z[u].y));
+            }
+            float shrink = exp_(highest - top), more = 0.0;
+            [[unroll]] for (uint u = 0; u < UNROLL; u++) more += exp_(z[u].x - top) + exp_(z[u].y - top);
+            sum *= shrink;
+            lost *= shrink;
+            precise float term = more - lost, next = sum + term;
+            lost = (next - sum) - term;
+            sum = next;
+            highest = top;
         }
-        float shrink = exp_(highest - top), more = 0.0;
-        [[unroll]] for (uint u = 0; u < UNROLL; u++) more += exp_(z[u].x - top) + exp_(z[u].y - top);
-        sum *= shrink;
-        lost *= shrink;
-        precise float term = more - lost, next = sum + term;
-        lost = (next - sum) - term;
-        sum = next;
-        highest = top;
-    }
-    float chosen = 0.0;
-    if (target >= 0) {
-        uint t = uint(target);
-        vec2 pair = load_pair(line, min(t, vocabulary - 1) / 2);
-        chosen = t >= vocabulary ? uintBitsToFloat(0x7fc00000u) : t % 2 == 0 ? pair.x : pair.y;
-    }
-    float maximum = combine(highest, true);
-    float total = combine(sum * exp_(highest - maximum), false);
-    if (lane == 0) nll.at[row] = target < 0 ? 0.0 : log_(total) - (chosen - maximum);
-    if (!GRADIENTS) return;
+        float chosen = 0.0;
+        if (target >= 0) {
+            uint t = uint(target);
+            vec2 pair = load_pair(line, min(t, vocabulary - 1) / 2);
+            chosen = t >= vocabulary ? uintBitsToFloat(0x7fc00000u) : t % 2 == 0 ? pair.x : pair.y;
+        }
+        float maximum = combine(highest, true);
+        float total = combine(sum * exp_(highest - maximum), false);
+        if (lane == 0) nll_.at[row] = target < 0 ? 0.0 : log_(total) - (chosen - maximum);
+        if (!GRADIENTS) continue;
 
-    float weight = target < 0 ? 0.0 : token_weights.at[row] * scale, inverse = div_(1.0, total);
-    for (uint p = lane; p < pairs; p += width) {
-        vec2 z = load_pair(line, p);
-        vec2 slope = vec2(exp_(z.x - maximum), exp_(z.y - maximum)) * inverse;
-        if (target >= 0 && uint(target) / 2 == p) {
-            if (target % 2 == 0) slope.x -= 1.0;
-            else slope.y -= 1.0;
+        float weight = target < 0 ? 0.0 : token_weights_.at[row] * scale, inverse = div_(1.0, total);
+        for (uint p = lane; p < pairs; p += width) {
+            vec2 z = load_pair(line, p);
+            vec2 slope = vec2(exp_(z.x - maximum), exp_(z.y - maximum)) * inverse;
+            if (target >= 0 && uint(target) / 2 == p) {
+                if (target % 2 == 0) slope.x -= 1.0;
+                else slope.y -= 1.0;
+            }
+            slope *= weight;
+            if (SOFTCAP) {
+                vec2 bent = vec2(div_(z.x, cap), div_(z.y, cap));
+                slope *= 1.0 - bent * bent;
+            }
+            if (2 * p + 1 >= vocabulary) slope.y = 0.0;
+            logits_.at[line + p] = pack64(floatBitsToUint(slope));
         }
-        slope *= weight;
-        if (SOFTCAP) {
-            vec2 bent = vec2(div_(z.x, cap), div_(z.y, cap));
-            slope *= 1.0 - bent * bent;
-        }
-        if (2 * p + 1 >= vocabulary) slope.y = 0.0;
-        line.at[p] = pack64(floatBitsToUint(slope));
     }
 }

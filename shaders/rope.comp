@@ -21,29 +21,26 @@ layout(push_constant, scalar) uniform Arguments {
 };
 
 void main() {
-    const uint each = channels - half_, index = gl_GlobalInvocationID.x, token = index / each, i = index % each;
-    if (token >= tokens) return;
-    const bool rotated = i < half_;
-    const uint first = !rotated ? i + half_ : INTERLEAVED ? 2 * i : i, second = INTERLEAVED ? 2 * i + 1 : i + half_;
-    const uint row = uint(clamp(positions.at[token], 0, int(table_rows) - 1)) * half_ + min(i, max(half_, 1) - 1);
+    Floats x_ = x, cosine_ = cosine, sine_ = sine, y_ = y;                      // copies, and no early return: see rows.glsl
+    const uint step = stride.z, step_y = stride_y.z, half_width = half_;
+    const uint each = channels - half_width, index = gl_GlobalInvocationID.x, i = index % each;
+    const bool live = index / each < tokens, rotated = i < half_width;
+    const uint token = min(index / each, tokens - 1), sequence = token / times, time = token % times;
+    const uint first = !rotated ? i + half_width : INTERLEAVED ? 2 * i : i, second = !rotated ? first : INTERLEAVED ? 2 * i + 1 : i + half_width;
     float c = 1.0, s = 0.0;
     if (rotated) {
-        c = cosine.at[row];
-        s = INVERSE ? -sine.at[row] : sine.at[row];
+        const uint row = uint(clamp(positions.at[token], 0, int(table_rows) - 1)) * half_width + i;
+        c = cosine_.at[row];
+        s = INVERSE ? -sine_.at[row] : sine_.at[row];
     }
     const uint head = gl_WorkGroupID.y * heads_each, end_head = min(head + heads_each, heads);
-    uint from = (token / times) * stride.x + (token % times) * stride.y + head * stride.z;
-    uint to = (token / times) * stride_y.x + (token % times) * stride_y.y + head * stride_y.z;
+    uint from = sequence * stride.x + time * stride.y + head * step;
+    uint to = sequence * stride_y.x + time * stride_y.y + head * step_y;
     for (uint h = head; h < end_head; h++) {
-        const float a = x.at[from + first];
-        if (rotated) {
-            const float b = x.at[from + second];
-            y.at[to + first] = a * c - b * s;
-            y.at[to + second] = b * c + a * s;
-        } else {
-            y.at[to + first] = a;
-        }
-        from += stride.z;
-        to += stride_y.z;
+        const float a = x_.at[from + first], b = x_.at[from + second];
+        if (live) y_.at[to + first] = rotated ? a * c - b * s : a;
+        if (live && rotated) y_.at[to + second] = b * c + a * s;
+        from += step;
+        to += step_y;
     }
 }
