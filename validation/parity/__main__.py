@@ -14,6 +14,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     from validation.parity.compare import compare
     from validation.parity.engine import open_engine
+    from validation.parity.oracle import ORDERS
     from validation.parity.report import DOCS, line, markdown
 
     engine, records = open_engine(options.device), []
@@ -21,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
         for case in CASES[name]:
             if options.case and options.case not in case.name:
                 continue
-            found = compare(case, engine, options.orders)
+            found = compare(case, engine, options.orders or ORDERS)
             records += found
             print(line(found), file=sys.stderr if options.json else sys.stdout, flush=True)
     if options.json:
@@ -38,7 +39,7 @@ def parse(arguments: list[str] | None):
     parser.add_argument("names", nargs="*", help=f"model types ({', '.join(CASES)}); all by default")
     parser.add_argument("--device", default="auto", help="auto, a number, part of a name, or numpy for the NumPy twins")
     parser.add_argument("--case", help="only variants whose name contains this")
-    parser.add_argument("--orders", type=int, default=6, help="orders in which float32 PyTorch runs AdamW with eps 1e-8 (1: only its own)")
+    parser.add_argument("--orders", type=int, help="orders in which float32 PyTorch runs AdamW with eps 1e-8 (1: only its own)")
     parser.add_argument("--json", action="store_true", help="print the records as a JSON list")
     parser.add_argument("--write-docs", action="store_true", help="write docs/parity.md")
     options = parser.parse_args(arguments)

@@ -21,7 +21,7 @@ SOFTMAX = (torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
 CIRCULAR = (torch.Tensor.cos, torch.Tensor.sin, torch.cos, torch.sin)
 torch.set_num_threads(1)      # the same sums everywhere; these models are too small for more
 
-ORDERS = 6            # of float32 PyTorch, for the runs whose outcome depends on rounding noise
+ORDERS = 12           # of float32 PyTorch, for the runs whose outcome depends on rounding noise
 FIRM = 1e-4     # share of the largest gradient of its tensor that an element's must keep (design.md, decision 10)
 
 

@@ -46,7 +46,7 @@ def markdown(records: list[Record]) -> str:
              "the gate that it must not pass (design decision 10: at most twice PyTorch's own float32 error, or 2e-7 of the largest value;",
              "2 steps: 2e-7 without exception). The truth is Transformers with everything in float64. With eps 1e-8, AdamW turns rounding",
              "noise into full steps: PyTorch in another order of the same sums misses the gate that its usual order sets in 2.8 % of",
-             "comparisons (39 of 1410), so there PyTorch's error is the largest over six orders.", "",
+             "comparisons (39 of 1410), so there PyTorch's error is the largest over twelve orders.", "",
              f"Device: {records[0].device}, {records[0].driver}. {sum(r.passed for r in records)} of {len(records)} comparisons pass.", "",
              "| model | variant | " + " | ".join(columns) + " |", "|" + " --- |" * (len(columns) + 2)]
     for (model_type, variant), row in worst(records).items():
