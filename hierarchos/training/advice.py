@@ -23,19 +23,27 @@ class Alternative:
 
 
 def alternatives(planner: Planner, settings: TrainSettings, shapes: Shapes, limit: int) -> list[Alternative]:
-    """One for each setting that would need less: its first value that fits into `limit` bytes, else its smallest; and all of
-    them together where none fits alone. Settings that leave the result as it is come first."""
-    present, found, chosen = planner.training(settings, shapes).total, [], {}
-    for ladder in ladders(settings):
-        for change in ladder:
-            need = planned(planner, settings, change, shapes)
-            if need.total <= limit:
-                break
-        if need.total < present:
-            found.append(Alternative(words(change), need))
-            chosen |= change
+    """One for each setting that would need less: its first value that fits into `limit` bytes, else its smallest; where none fits
+    alone, also the fewest that fit together. Settings that leave the result as it is come first."""
+    def need(*changes: Change) -> Need:
+        return planned(planner, settings, {name: value for change in changes for name, value in change.items()}, shapes)
+
+    def mildest(ladder: list[Change], *others: Change) -> Change:
+        return next((change for change in ladder if need(*others, change).total <= limit), ladder[-1])
+
+    present, tried = need().total, [(ladder, mildest(ladder)) for ladder in ladders(settings)]
+    useful = [(ladder, change) for ladder, change in tried if need(change).total < present]
+    found = [Alternative(words(change), need(change)) for _, change in useful]
     if len(found) > 1 and all(one.need.total > limit for one in found):
-        found.append(Alternative(words(chosen), planned(planner, settings, chosen, shapes)))
+        kept = dict(enumerate(change for _, change in useful))
+        for index in sorted(kept, reverse=True):                # gives up first what changes the result most
+            others = [change for other, change in kept.items() if other != index]
+            if need(*others).total <= limit:
+                del kept[index]
+        for index in kept:
+            kept[index] = mildest(useful[index][0], *(change for other, change in kept.items() if other != index))
+        together = {name: value for change in kept.values() for name, value in change.items()}
+        found.append(Alternative(words(together), need(together)))
     return found
 
 

@@ -88,3 +88,12 @@ def test_a_size_is_halved_only_until_it_fits(planner):
     settings = Settings(batch_size=8, sequence_length=64)
     half = planner.training(replace(settings, batch_size=4, accumulation=2), [(4, 64)]).total
     assert "train.batch_size=4 train.accumulation=2" in [one.words for one in alternatives(planner, settings, [(8, 64)], half)]
+
+
+def test_where_none_fits_alone_only_what_is_needed_is_put_together(planner):
+    settings = Settings(batch_size=4, sequence_length=64)
+    limit = planner.training(replace(settings, batch_size=1, accumulation=4, sequence_length=32), [(1, 32)]).total
+    found = alternatives(planner, settings, [(4, 64)], limit)
+    assert all(one.need.total > limit for one in found[:-1])
+    assert found[-1].need.total <= limit and len(found[-1].words.split()) > 1
+    assert "sgd" not in found[-1].words                 # what changes the result most is given up first
