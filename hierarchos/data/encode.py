@@ -13,7 +13,7 @@ from hierarchos.data.formats import Example
 from hierarchos.data.options import EncodeOptions
 from hierarchos.data.rows import BadRow, RowReport
 from hierarchos.data.token_file import TokenFile
-from hierarchos.data.tokenizer import TextTokenizer
+from hierarchos.data.tokenizer import TextTokenizer, end_token
 from hierarchos.errors import UserError, nearest
 
 CHUNK = 512  # examples encoded together, in parallel
@@ -70,10 +70,7 @@ class Encoder:
 
     def _ended(self, ids: list[int]) -> tuple[list[int], list[int]]:
         """The ids with the end token behind them, once."""
-        end = self.tokenizer.eos_id
-        if end is None:
-            hint = "without one a model never learns to stop; name one as eos_token in tokenizer_config.json"
-            raise UserError("the tokenizer has no end token", where=self.tokenizer.place, hint=hint)
+        end = end_token(self.tokenizer)
         return (ids if ids[-1:] == [end] else [*ids, end]), [end]
 
     def _with_one_bos(self, ids: list[int], weights: list[float]) -> tuple[np.ndarray, np.ndarray]:
@@ -168,11 +165,16 @@ class _Keeper:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return TokenFile(np.concatenate(self.ids), offsets, (weights > 0).astype(np.uint8), None if plain else weights, meta)
 
+    def _first_of_each(self) -> list[str]:
+        """The first row that was left out for each reason."""
+        return [f"for example  {place}" for place in self.report.examples.values()]
+
     def _nothing_to_train(self) -> UserError:
         what = f"0 of {self.seen_tokens} tokens are trained"
         hint = [f"{count} rows: {cause}" for cause, count in sorted(self.report.bad.items())]
         if self.example is None:
-            return UserError(what, hint=hint or ["there are no rows"])
+            total = sum(self.report.bad.values())
+            return UserError(f"none of {total} rows can be used" if total else "there are no rows", hint=[*hint, *self._first_of_each()])
         where, told, length = self.example
         long = any(cause.startswith(("cut", "longer")) for cause in self.causes)
         command = f"train.sequence_length={length - 1}  or  data.on_long_row=split" if long else "data.train_on_prompt=true"

@@ -31,7 +31,8 @@ class ChatEncoder:
             hint = [f"messages need one, or the tokens of ChatML: {tokens}", "give the template, or the file that holds it:"]
             command = "tokenizer.chat_template=template.jinja"
             raise UserError("the tokenizer has no chat template", where=self.tokenizer.place, hint=hint, command=command)
-        return ChatTemplate(source, self.tokenizer.names, self.tokenizer.place)
+        given = self.options.chat_template is not None
+        return ChatTemplate(source, self.tokenizer.names, "tokenizer.chat_template" if given else self.tokenizer.place)
 
     @cached_property
     def special(self) -> tuple[str, ...]:

@@ -115,7 +115,8 @@ def _read_csv(path: Path, options: ReadOptions, report: RowReport, delimiter: st
         elif header is None:
             header = _checked_header(values, path)
         elif len(values) != len(header):
-            detail = f"{len(values)} values for the {len(header)} columns {', '.join(header)}"
+            count = "1 value" if len(values) == 1 else f"{len(values)} values"
+            detail = f"{count} for the {len(header)} columns {', '.join(header)}"
             report.reject(f"{path}:{number}", BadRow("unequal columns", detail))
         else:
             yield Row(str(path), number, dict(zip(header, values, strict=True)))

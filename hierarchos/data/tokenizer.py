@@ -176,6 +176,14 @@ def _chat_template(folder: Path, config: dict[str, Any]) -> str | None:
     return value
 
 
+def end_token(tokenizer: TextTokenizer) -> int:
+    """The id of the end token; raises where there is none."""
+    if tokenizer.eos_id is None:
+        hint = "without one a model never learns to stop; name one as eos_token in tokenizer_config.json"
+        raise UserError("the tokenizer has no end token", where=tokenizer.place, hint=hint)
+    return tokenizer.eos_id
+
+
 def check_vocabulary(tokenizer: TextTokenizer, embedding_rows: int) -> None:
     """Raises when the tokenizer can make an id that the embedding has no row for. More rows than ids is fine."""
     if tokenizer.size > embedding_rows:

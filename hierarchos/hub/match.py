@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from hierarchos.errors import UserError, nearest
@@ -27,38 +27,38 @@ class Match:
     extra: tuple[str, ...]
 
 
-def match(found: Mapping[str, tuple[int, ...]], needed: Mapping[str, tuple[int, ...]], where: str, prefixes: Iterable[str] = (),
-          buffers: Iterable[str] = (), alternatives: Mapping[str, str] | None = None) -> Match:
+def match(found: Mapping[str, tuple[int, ...]], needed: Mapping[str, tuple[int, ...]], where: str,
+          spellings: Callable[[str], Iterable[str]] = lambda name: (name,), buffers: Iterable[str] = (),
+          alternatives: Mapping[str, str] | None = None) -> Match:
     """Finds each needed tensor among the found shapes.
 
-    prefixes: base-model prefixes that a package may lack ("transformer."). buffers: patterns of tensors that are known and
-    not parameters. alternatives: parameter -> tensor to take where the first is absent (tied weights).
+    spellings(name): what a package may call it, the best first. buffers: patterns of tensors that are known and are no
+    parameters. alternatives: parameter -> tensor to take where the first is absent (tied weights).
     Raises `PackageMismatch` for missing tensors and wrong shapes; extra ones are only reported."""
-    source = {name: _locate(name, found, prefixes, alternatives or {}) for name in needed}
+    others = {name: tuple(spellings(other)) for name, other in (alternatives or {}).items()}
+    source = {name: next((place for place in (*spellings(name), *others.get(name, ())) if place in found), None) for name in needed}
     missing = [name for name, place in source.items() if place is None]
     wrong = [name for name, place in source.items() if place is not None and tuple(found[place]) != tuple(needed[name])]
-    used = set(source.values()) | set((alternatives or {}).values())
+    used = set(source.values()).union(*others.values())
     extra = [name for name in found if name not in used and not any(re.search(pattern, name) for pattern in buffers)]
     if missing or wrong:
         raise _mismatch(found, needed, source, missing, wrong, extra, where)
     return Match(source, tuple(extra))
 
 
-def _locate(name: str, found: Mapping, prefixes: Iterable[str], alternatives: Mapping[str, str]) -> str | None:
-    """The package's name for a parameter: its own, without a base-model prefix, or an alternative's."""
-    candidates = [name, *(name.removeprefix(prefix) for prefix in prefixes), alternatives.get(name)]
-    return next((candidate for candidate in candidates if candidate in found), None)
-
-
 def _mismatch(found, needed, source, missing, wrong, extra, where: str) -> PackageMismatch:
-    counts = [f"{len(missing)} tensors are missing"] if missing else []
-    counts += [f"{len(wrong)} have another shape"] if wrong else []
-    counts += [f"{len(extra)} are not used"] if extra else []
+    counts = [_counted(len(missing), "is missing", "are missing")] if missing else []
+    counts += [_counted(len(wrong), "has another shape", "have another shape")] if wrong else []
+    counts += [_counted(len(extra), "is not used", "are not used")] if extra else []
     lines = [f"missing  {name} {list(needed[name])}" + _near(name, extra) for name in missing[:SHOWN]] + _more(missing)
     lines += [f"shape    {name} is {list(found[source[name]])}, config.json asks for {list(needed[name])}" for name in wrong[:SHOWN]]
     lines += _more(wrong) + [f"unused   {name} {list(found[name])}" for name in extra[:SHOWN]] + _more(extra)
     return PackageMismatch(f"the package does not fit its config.json: {', '.join(counts)}", missing, wrong, extra, where=where,
                            hint=lines, outcome="nothing was loaded")
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"1 tensor {one}" if count == 1 else f"{count} tensors {many}"
 
 
 def _near(name: str, extra: list[str]) -> str:

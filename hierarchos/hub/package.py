@@ -102,7 +102,7 @@ def _check_index(files: dict[str, TensorFile], weight_map: dict[str, str], where
     for tensor, name in weight_map.items():
         if tensor not in files[name].entries:
             raise BadPackage(f"the index places {tensor} in {name}, which does not hold it", where=where,
-                             nearest=nearest(tensor, files[name].entries))
+                             hint="copy or download the package again")
     for name, file in files.items():
         for tensor in file.entries:
             if tensor not in weight_map:

@@ -122,7 +122,7 @@ class Fields:
             return
         listed = ", ".join(f"{name} = {_shown(self.raw[name])}" for name in unknown)
         raise UnsupportedField(
-            f"{self.where} of {self.model_type} has fields that are not implemented: {listed}", where=self.where,
+            f"{_last_part(self.where)} of {self.model_type} has fields that are not implemented: {listed}", where=self.where,
             nearest=nearest(unknown[0], self.used | set(self.raw) - set(unknown)),
             hint="each could change the computation, so none is skipped silently; where you know that it does not, remove it from the file")
 
@@ -136,6 +136,11 @@ class Fields:
         if value is ABSENT:
             raise self.refuse(name, "a value here: it has no default")
         return value
+
+
+def _last_part(where: str) -> str:
+    """The file's name without its folder, which stands below."""
+    return where.replace("\\", "/").rpartition("/")[2]
 
 
 def _shown(value) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from hierarchos.errors import UserError, nearest
+from hierarchos.models.aliases import TEXTS, WRAPPERS, Alias, text_part
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family, Model
 
@@ -78,8 +80,9 @@ class UnknownModelType(UserError):
 def family(model_type: str, where: str = "config.json") -> Family:
     """The family of a model_type; raises `UnknownModelType` with the nearest names."""
     if model_type not in FAMILIES:
+        known = (*FAMILIES, *TEXTS, *WRAPPERS)
         raise UnknownModelType(f"model_type {model_type!r} is not an architecture that is implemented", where=where,
-                               nearest=nearest(str(model_type), FAMILIES), hint="hierarchos architectures  lists those that are")
+                               nearest=nearest(str(model_type), known), hint="hierarchos architectures  lists those that are")
     return import_module(FAMILIES[model_type]).FAMILY
 
 
@@ -88,9 +91,17 @@ def resolve(raw: dict, where: str = "config.json", ignore: tuple[str, ...] = ())
     if not isinstance(raw, dict):
         raise UserError(f"config.json holds a {type(raw).__name__}, not an object", where=where)
     if not isinstance(raw.get("model_type"), str):
-        raise UnknownModelType("config.json has no model_type", where=where, hint="hierarchos architectures  lists those that are implemented")
-    found = family(raw["model_type"], where)
-    fields = Fields(raw, found.model_type, where, ignore)
+        raise UnknownModelType("config.json has no model_type", where=where, hint="hierarchos architectures  lists those that there are")
+    if raw["model_type"] in WRAPPERS:
+        return replace(_resolve_text(text_part(raw, where), where, ignore), raw=dict(raw), wrapper=WRAPPERS[raw["model_type"]])
+    return _resolve_text(raw, where, ignore)
+
+
+def _resolve_text(raw: dict, where: str, ignore: tuple[str, ...]) -> Model:
+    """A text model under its own name or another."""
+    alias = TEXTS.get(raw["model_type"], Alias(raw["model_type"]))
+    found = family(alias.family, where)
+    fields = Fields({**alias.assume, **raw}, raw["model_type"], where, (*ignore, *alias.harmless))
     config = found.read(fields)
     fields.finish()
     return Model(found, config, dict(raw))

@@ -19,7 +19,7 @@ def choose(selector: str | int, devices: Sequence[DeviceInfo]) -> DeviceInfo:
         raise NoDevice([device.line() for device in devices])
     asked = str(selector).strip()
     if asked.lower() in ("", "auto"):
-        return min(usable, key=lambda device: (PREFERENCE.index(device.kind), device.index))
+        return preferred(usable)
     matches = by_index(int(asked), devices) if asked.isdecimal() else by_name(asked, devices)
     if len(matches) != 1:
         problem = "no device matches" if not matches else f"{len(matches)} devices match"
@@ -27,6 +27,11 @@ def choose(selector: str | int, devices: Sequence[DeviceInfo]) -> DeviceInfo:
     if matches[0].missing:
         raise DeviceChoiceError(explain(f"device={asked} is {matches[0].name}, which lacks {', '.join(matches[0].missing)}", devices))
     return matches[0]
+
+
+def preferred(usable: Sequence[DeviceInfo]) -> DeviceInfo:
+    """What "auto" means."""
+    return min(usable, key=lambda device: (PREFERENCE.index(device.kind), device.index))
 
 
 def by_index(index: int, devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
@@ -42,5 +47,5 @@ def by_name(part: str, devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
 def explain(problem: str, devices: Sequence[DeviceInfo]) -> str:
     """The message of a wrong choice: the problem, what there is, what to type."""
     there = "".join(f"\n  {device.line()}" for device in devices)
-    first = next(device for device in devices if device.usable)
-    return f"{problem}; there is:{there}\n  type device=auto, an index (device={first.index}) or a part of one name"
+    best = preferred([device for device in devices if device.usable])
+    return f"{problem}; there is:{there}\n  type device=auto, an index (device={best.index}) or a part of one name"

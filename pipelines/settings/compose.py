@@ -108,6 +108,8 @@ def plugin_missing(text: str) -> UserError | None:
 def reason(error: BaseException) -> str:
     """What Hydra or OmegaConf found, without its advice to use "+"."""
     told = str(error) or str(error.__cause__)
+    if key := re.match(r"Could not override '([^']+)'", told):
+        return f"{key.group(1)} is not a setting"
     lines = [line.strip() for line in told.splitlines() if line.strip() and "+" not in line and "full_key" not in line]
     return "; ".join(lines[:3]).replace(":; ", ": ").rstrip(";.")
 

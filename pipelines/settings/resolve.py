@@ -119,8 +119,8 @@ def _model_conflicts(config: Config, context: object) -> list[UserError]:
     found, rows, new = [], config.model.config.get("vocab_size"), config.generate.max_new_tokens
     trained = config.tokenizer.source in ("auto", "train")
     if trained and isinstance(rows, int) and rows < config.tokenizer.vocab_size:
-        found.append(_conflict(f"model.config.vocab_size={rows} is smaller than tokenizer.vocab_size={config.tokenizer.vocab_size}",
-                               "leave model.config.vocab_size out: it comes from the tokenizer"))
+        what = f"model.config.vocab_size={rows} is smaller than tokenizer.vocab_size={config.tokenizer.vocab_size}"
+        found.append(UserError(what, where="configuration", hint="leave model.config.vocab_size out: it comes from the tokenizer"))
     if config.tokenizer.source == "model":
         found.append(_conflict("tokenizer.source=model needs a model that has one; a fresh one has none", "tokenizer.source=train"))
     if "generate" in config.pipeline.stages and isinstance(context, int) and new >= context:

@@ -8,7 +8,7 @@ from hierarchos.errors import UserError
 from pipelines.hashing import hash_file, hash_json
 from pipelines.stage import Artefact
 from pipelines.stages.base import BaseStage
-from pipelines.stages.checks import check_package, check_path
+from pipelines.stages.checks import check_package, check_tokenizer_file
 
 if TYPE_CHECKING:
     from pipelines.config import Config
@@ -32,10 +32,7 @@ class Acquire(BaseStage):
             validation_files(config.data)
         check_model(config)
         if config.tokenizer.source == "file":
-            from hierarchos.data.tokenizer import load_tokenizer
-
-            check_path(config.tokenizer.path, "tokenizer.path")
-            load_tokenizer(config.tokenizer.path)
+            check_tokenizer_file(config)
 
     def key(self, context: Context) -> dict:
         """Content of the files, and what is asked of the Hub."""

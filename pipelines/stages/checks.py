@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError, nearest
+from pipelines.system_errors import cannot_be_made
 
 if TYPE_CHECKING:
     from hierarchos.data.tokenizer import TextTokenizer
@@ -31,11 +33,13 @@ def check_new_folder(path: str, where: str) -> None:
     wanted = Path(path)
     if wanted.exists():
         raise UserError(f"{path} is there already", where=where, hint="give a folder that does not exist yet")
-    above = next(folder for folder in wanted.absolute().parents if folder.exists())
+    above = next(folder for folder in wanted.parents if folder.exists())
     if not above.is_dir():
         raise UserError(f"{path} lies below {above}, which is a file", where=where)
-    if not os.access(above, os.W_OK | os.X_OK) or above.as_posix().startswith("/proc"):       # what root may do says nothing about /proc
-        raise UserError(f"{path} cannot be made: {above} cannot be written", where=where)
+    try:
+        os.rmdir(tempfile.mkdtemp(dir=above))              # the only question about permissions with a true answer
+    except OSError as error:
+        raise cannot_be_made(path, error, where) from None
 
 
 def check_package(config: Config) -> None:
@@ -52,6 +56,17 @@ def check_package(config: Config) -> None:
     check_context(config, model)
     if config.tokenizer.source in ("auto", "model") and {"tokenize", "generate"} & set(map(str, config.pipeline.stages)):
         check_vocabulary(load_tokenizer(folder), model.config.vocab_size)
+    if config.tokenizer.source == "file":
+        check_path(config.tokenizer.path, "tokenizer.path")
+        check_vocabulary(load_tokenizer(config.tokenizer.path), model.config.vocab_size)
+
+
+def check_tokenizer_file(config: Config) -> None:
+    """A tokenizer of its own: one that can be read and has an end token."""
+    from hierarchos.data.tokenizer import end_token, load_tokenizer
+
+    check_path(config.tokenizer.path, "tokenizer.path")
+    end_token(load_tokenizer(config.tokenizer.path))
 
 
 def check_context(config: Config, model: Model) -> None:

@@ -125,13 +125,13 @@ def test_everything_wrong_is_said_at_once():
     assert error.missing == ("layers.0.up_proj.weight", "c")
     assert error.wrong == ("a.weight",)
     assert error.extra == ("layers.0.up_prj.weight", "zzz")
-    assert "2 tensors are missing, 1 have another shape, 2 are not used" in text
+    assert "2 tensors are missing, 1 tensor has another shape, 2 tensors are not used" in text
     assert "(the package has layers.0.up_prj.weight)" in text
     assert "a.weight is [3, 2], config.json asks for [2, 3]" in text
 
 
 def test_packages_of_the_bare_model_and_known_buffers_fit():
     found = {"wte": (1,), "h.0.attn.bias": (4,), "odd": (1,)}
-    fit = match(found, {"transformer.wte": (1,)}, "here", ("transformer.",), (r"\.attn\.bias$",))
+    fit = match(found, {"transformer.wte": (1,)}, "here", lambda name: (name, name.removeprefix("transformer.")), (r"\.attn\.bias$",))
     assert fit.source == {"transformer.wte": "wte"}
     assert fit.extra == ("odd",)

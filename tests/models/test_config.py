@@ -94,7 +94,7 @@ def test_tiny_presets_have_one_to_three_million_parameters(name):
     (None, "a package needs config.json, there is none"),
     (b'{"model_type": ', "config.json is not JSON"),
     (b'{"model_type": "ll\xe9ma"}', "not UTF-8"),
-    (b"[1]", "holds list, not an object"),
+    (b"[1]", "holds a list, not an object"),
 ])
 def test_unusable_config_files(tmp_path, content, message):
     if content is not None:

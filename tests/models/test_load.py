@@ -57,7 +57,7 @@ def test_an_untied_package_needs_its_head(tmp_path):
     values = float32(values)
     del values["lm_head.weight"]
     write_package(tmp_path / "model", model.raw, values)
-    with pytest.raises(PackageMismatch, match="1 tensors are missing"):
+    with pytest.raises(PackageMismatch, match="1 tensor is missing"):
         load_model(tmp_path / "model")
 
 

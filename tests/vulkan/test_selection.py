@@ -34,7 +34,7 @@ def test_unknown_name_lists_what_there_is():
         "no device matches device=GTX 1080; there is:\n"
         "  0  llvmpipe (LLVM 15)  (software, llvmpipe Mesa 22.3.6)\n"
         "  1  Intel(R) Iris(R) Xe  (integrated, Intel Mesa 25.0)\n"
-        "  type device=auto, an index (device=0) or a part of one name")
+        "  type device=auto, an index (device=1) or a part of one name")
     assert isinstance(error.value, ValueError)
 
 
