@@ -1,7 +1,7 @@
 #version 460
 // Attention forward for devices without fast shared memory: a lane owns ROWS rows, which stay in registers, and goes through the
 // keys, which are the same for all lanes. Online softmax, one key at a time; the scores are never stored.
-//     out[row] = sum_j p_j v[j],  p = softmax(SCALE q k^T over the keys that the row sees),  lse[row] = log sum exp
+//     out[row] = sum_j p_j v[j],  p = softmax(bend(SCALE q k^T) over the keys that the row sees),  lse[row] = log sum exp
 // Layouts: q [B,T,Hq,WIDTH], k [B,S,Hk,WIDTH], v [B,S,Hk,VALUE_WIDTH] with strides of batch, time and head (last stride 1);
 // out [B,T,Hq,VALUE_WIDTH] and lse [B,Hq,T] contiguous. Grid: row blocks, key heads, batch.
 // Limits: fewer than 2^32 elements in each operand. NumPy twin: attention_reference.
@@ -23,6 +23,7 @@ layout(push_constant, scalar) uniform Arguments {
     Ints segments_q, segments_k;
     Uints seed;
     Ints offsets;
+    Floats slopes;
     uvec3 q_stride, k_stride, v_stride;
     uint queries, keys, stream;
 };
@@ -34,8 +35,8 @@ void main() {
     const int offset = uint64_t(offsets) != 0 ? offsets.at[batch] : int(keys) - int(queries);
     const uvec2 key = DROP_BELOW > 0 ? uvec2(seed.at[0], seed.at[1]) : uvec2(0);
 
-    float query[OWN][PADDED], sum[OWN][VALUE_PADDED], top[OWN], total[OWN];
-    int first[OWN], last[OWN], segment[OWN];
+    float query[OWN][PADDED], sum[OWN][VALUE_PADDED], top[OWN], total[OWN], slope[OWN];
+    int first[OWN], last[OWN], segment[OWN], place[OWN];
     uint score_row[OWN], at[OWN];
     [[unroll]] for (uint r = 0; r < OWN; r++) {
         const uint row = min(block + r * LANES + lane, rows - 1), t = row / GROUP, h = head * GROUP + row % GROUP;
@@ -44,6 +45,8 @@ void main() {
         key_range(int(t), offset, int(keys), first[r], last[r]);
         segment[r] = SEGMENTS ? segments_q.at[batch * queries + t] : 0;
         score_row[r] = (batch * heads + h) * queries + t;
+        place[r] = int(t) + offset;
+        slope[r] = SLOPES ? slopes.at[h] : 0.0;
         top[r] = NEGLIGIBLE;
         total[r] = 0.0;
     }
@@ -63,6 +66,8 @@ void main() {
             DOT_OWN(score, query, PADDED, WIDTH, k_, k_base + uint(j) * k_stride.y)
             const int segment_k = SEGMENTS ? segments_k.at[batch * keys + uint(j)] : 0;
             [[unroll]] for (uint r = 0; r < OWN; r++) {
+                float change;
+                if (bent()) score[r] = bend(score[r], slope[r], place[r] - j, change);
                 const bool seen = j >= first[r] && j <= last[r] && segment_k == segment[r];
                 const float highest = seen ? max(top[r], score[r]) : top[r];
                 const float probability = seen ? exp_(score[r] - highest) : 0.0;

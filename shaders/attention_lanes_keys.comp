@@ -1,7 +1,8 @@
 #version 460
 // Gradients of the keys and values of an attention, for devices without fast shared memory: a lane owns keys and goes
 // through the rows of all query heads of the group in a fixed order.
-//     p_i = exp(SCALE q_i k - lse_i),  dv = sum_i dropout(p_i) dout_i,  dk = SCALE sum_i p_i (dropout(dout_i v) - delta_i) q_i
+//     p_i = exp(bend(SCALE q_i k) - lse_i),  dv = sum_i dropout(p_i) dout_i,
+//     dk = SCALE sum_i bend'(SCALE q_i k) p_i (dropout(dout_i v) - delta_i) q_i
 // Layouts: q [B,T,Hq,WIDTH], k [B,S,Hk,WIDTH], v [B,S,Hk,VALUE_WIDTH] strided (last stride 1); dout, dk and dv contiguous; stats as
 // attention_delta.comp writes them. Workgroup = subgroup = LANES; grid: key blocks, key heads, batch.
 // Limits: fewer than 2^32 elements in each operand. NumPy twin: attention_backward_reference.
@@ -21,6 +22,7 @@ layout(push_constant, scalar) uniform Arguments {
     Floats q, k, v, dout, stats;
     Floats dk, dv;
     Ints segments_q, segments_k;
+    Floats slopes;
     uvec3 q_stride, k_stride, v_stride;
     uint queries, keys, stream;
 };
@@ -57,15 +59,19 @@ void main() {
         DOT_OWN(dscore, value, VALUE_PADDED, VALUE_WIDTH, dout_, dout_at)
         const float lse = stats_.at[score_row], delta = stats_.at[all_rows + score_row];
         const int segment_q = SEGMENTS ? segments_q.at[batch * queries + t] : 0;
+        const float slope = SLOPES ? slopes.at[h] : 0.0;
         int first, last;
         key_range(int(t), offset, int(keys), first, last);
         [[unroll]] for (uint c = 0; c < OWN; c++) {
             const int position = int(block + c * LANES + lane);
+            float change;
+            if (bent()) score[c] = bend(score[c], slope, int(t) + offset - position, change);
             const bool seen = position >= first && position <= last && segment_q == segment[c];
             const float probability = seen ? exp_(score[c] - lse) : 0.0;
             const float kept = DROP_BELOW > 0 ? keep(random_quad(score_row, keys, uint(position) / 4, stream, seed), position) : 1.0;
             score[c] = probability * kept;
             dscore[c] = probability * (dscore[c] * kept - delta);
+            if (SOFTCAP > 0.0) dscore[c] *= change;
         }
         ADD_OWN(dvalue, score, VALUE_PADDED, VALUE_WIDTH, dout_, dout_at)
         ADD_OWN(dkey, dscore, PADDED, WIDTH, q_, q_at)

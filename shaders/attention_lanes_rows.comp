@@ -1,7 +1,7 @@
 #version 460
 // Gradient of the queries of an attention, for devices without fast shared memory: a lane owns rows,
 // which stay in registers, and goes through the keys, which are the same for all lanes.
-//     p_j = exp(SCALE q k_j - lse),  dp_j = dropout(dout v_j),  dq = SCALE sum_j p_j (dp_j - delta) k_j,
+//     p_j = exp(bend(SCALE q k_j) - lse),  dp_j = dropout(dout v_j),  dq = SCALE sum_j bend'(SCALE q k_j) p_j (dp_j - delta) k_j,
 //     delta += sum_j p_j (dp_j - delta), which is 0 but for the rounding of dout * outcome: the keys' gradients, which must add up
 //     to nothing over the keys (the gradient of a key bias), then read a delta three times closer.
 // Layouts: q [B,T,Hq,WIDTH], k [B,S,Hk,WIDTH], v [B,S,Hk,VALUE_WIDTH] strided (last stride 1); dout and dq contiguous; stats as
@@ -23,6 +23,7 @@ layout(push_constant, scalar) uniform Arguments {
     Floats q, k, v, dout, stats;
     Floats dq;
     Ints segments_q, segments_k;
+    Floats slopes;
     uvec3 q_stride, k_stride, v_stride;
     uint queries, keys, stream;
 };
@@ -35,8 +36,8 @@ void main() {
     const int offset = Ints(stats).at[2 * all_rows + 2 + batch];
     const uvec2 key = DROP_BELOW > 0 ? uvec2(Uints(stats).at[2 * all_rows], Uints(stats).at[2 * all_rows + 1]) : uvec2(0);
 
-    float query[OWN][PADDED], sum[OWN][PADDED], gradient[OWN][VALUE_PADDED], lse[OWN], delta[OWN], left[OWN];
-    int first[OWN], last[OWN], segment[OWN];
+    float query[OWN][PADDED], sum[OWN][PADDED], gradient[OWN][VALUE_PADDED], lse[OWN], delta[OWN], left[OWN], slope[OWN];
+    int first[OWN], last[OWN], segment[OWN], place[OWN];
     uint score_row[OWN], at[OWN], from[OWN];
     [[unroll]] for (uint r = 0; r < OWN; r++) {
         const uint row = min(block + r * LANES + lane, rows - 1), t = row / GROUP, h = head * GROUP + row % GROUP;
@@ -48,6 +49,8 @@ void main() {
         score_row[r] = (batch * heads + h) * queries + t;
         lse[r] = stats.at[score_row[r]];
         delta[r] = stats.at[all_rows + score_row[r]];
+        place[r] = int(t) + offset;
+        slope[r] = SLOPES ? slopes.at[h] : 0.0;
         left[r] = 0.0;
     }
     LOAD_OWN(query, PADDED, WIDTH, q_, at, SCALE)
@@ -68,11 +71,14 @@ void main() {
             DOT_OWN(dscore, gradient, VALUE_PADDED, VALUE_WIDTH, v_, v_base + uint(j) * v_stride.y)
             const int segment_k = SEGMENTS ? segments_k.at[batch * keys + uint(j)] : 0;
             [[unroll]] for (uint r = 0; r < OWN; r++) {
+                float change;
+                if (bent()) score[r] = bend(score[r], slope[r], place[r] - j, change);
                 const bool seen = j >= first[r] && j <= last[r] && segment_k == segment[r];
                 const float probability = seen ? exp_(score[r] - lse[r]) : 0.0;
                 const float dropped = DROP_BELOW > 0 ? dscore[r] * keep(bits[r], j) : dscore[r];
                 dscore[r] = probability * (dropped - delta[r]);
                 left[r] += dscore[r];
+                if (SOFTCAP > 0.0) dscore[r] *= change;
             }
             ADD_OWN(sum, dscore, PADDED, WIDTH, k_, k_base + uint(j) * k_stride.y)
         }

@@ -1,6 +1,6 @@
 #version 460
 // Attention forward for GPUs: a workgroup owns M rows of a key head's group and goes through N keys at a time, online softmax.
-//     out[row] = sum_j p_j v[j],  p = softmax(SCALE q k^T over the keys that the row sees),  lse[row] = log sum exp
+//     out[row] = sum_j p_j v[j],  p = softmax(bend(SCALE q k^T) over the keys that the row sees),  lse[row] = log sum exp
 // Layouts: q [B,T,Hq,WIDTH], k [B,S,Hk,WIDTH], v [B,S,Hk,VALUE_WIDTH] with strides of batch, time and head (last stride 1);
 // out [splits,B,T,Hq,VALUE_WIDTH] and lse [splits,B,Hq,T] contiguous. Grid: row blocks times splits, key heads, batch; each split
 // covers a part of the keys, and attention_combine.comp joins them. Limits: fewer than 2^32 elements in each operand.
@@ -21,8 +21,9 @@ layout(push_constant, scalar) uniform Arguments {
     Ints segments_q, segments_k;
     Uints seed;
     Ints offsets;
+    Floats slopes;
     uvec3 q_stride, k_stride, v_stride;
-    uint queries, keys, stream, splits;
+    uint queries, keys, stream;
 };
 
 shared vec4 row_tile[M * PITCH];
@@ -33,13 +34,13 @@ shared vec4 partial[M * ACROSS / 4];
 void main() {
     const uint across = gl_LocalInvocationID.x % ACROSS, down = gl_LocalInvocationID.x / ACROSS;
     const uint head = gl_WorkGroupID.y, batch = gl_WorkGroupID.z, heads = gl_NumWorkGroups.y * GROUP;
-    const uint rows = queries * GROUP, split = gl_WorkGroupID.x % splits;
+    const uint rows = queries * GROUP, splits = gl_NumWorkGroups.x / ((rows + M - 1) / M), split = gl_WorkGroupID.x % splits;
     const uint block = (gl_NumWorkGroups.x / splits - 1 - gl_WorkGroupID.x / splits) * M, end_row = min(block + M, rows);   // longest first
     const int offset = uint64_t(offsets) != 0 ? offsets.at[batch] : int(keys) - int(queries);
     const uvec2 key = DROP_BELOW > 0 ? uvec2(seed.at[0], seed.at[1]) : uvec2(0);
 
-    float sum[LINES][VALUE_CHUNKS * EACH], top[LINES], total[LINES];
-    int first[LINES], last[LINES], segment[LINES];
+    float sum[LINES][VALUE_CHUNKS * EACH], top[LINES], total[LINES], slope[LINES];
+    int first[LINES], last[LINES], segment[LINES], spot[LINES];
     uint score_row[LINES];
     [[unroll]] for (uint i = 0; i < LINES; i++) {
         const uint row = min(block + down + DOWN * i, rows - 1), t = row / GROUP;
@@ -47,6 +48,8 @@ void main() {
         key_range(int(t), offset, int(keys), first[i], last[i]);
         segment[i] = SEGMENTS ? segments_q.at[batch * queries + t] : 0;
         score_row[i] = (batch * heads + head * GROUP + row % GROUP) * queries + t;
+        spot[i] = int(t) + offset;
+        slope[i] = SLOPES ? slopes.at[head * GROUP + row % GROUP] : 0.0;
         top[i] = NEGLIGIBLE;
         total[i] = 0.0;
     }
@@ -77,7 +80,8 @@ void main() {
             const int segment_k = SEGMENTS ? segments_k.at[batch * keys + min(uint(position), keys - 1)] : 0;
             [[unroll]] for (uint i = 0; i < LINES; i++) {
                 seen[i][j] = position >= first[i] && position <= last[i] && segment[i] == segment_k;
-                score[i][j] = seen[i][j] ? score[i][j] * SCALE : NEGLIGIBLE;
+                float change;
+                score[i][j] = seen[i][j] ? bend(score[i][j] * SCALE, slope[i], spot[i] - position, change) : NEGLIGIBLE;
             }
         }
         [[unroll]] for (uint i = 0; i < LINES; i++) {

@@ -1,7 +1,8 @@
 #version 460
 // Gradients of the keys and values of an attention, for GPUs: a workgroup owns M keys and goes through the rows of all query heads of
 // the group, N at a time, in a fixed order.
-//     p_i = exp(SCALE q_i k - lse_i),  dv = sum_i dropout(p_i) dout_i,  dk = SCALE sum_i p_i (dropout(dout_i v) - delta_i) q_i
+//     p_i = exp(bend(SCALE q_i k) - lse_i),  dv = sum_i dropout(p_i) dout_i,
+//     dk = SCALE sum_i bend'(SCALE q_i k) p_i (dropout(dout_i v) - delta_i) q_i
 // Layouts: q [B,T,Hq,WIDTH], k [B,S,Hk,WIDTH], v [B,S,Hk,VALUE_WIDTH] strided (last stride 1); dout, dk and dv contiguous; stats as
 // attention_delta.comp writes them. Grid: key blocks, key heads, batch. Limits: fewer than 2^32 elements in each operand.
 // NumPy twin: attention_backward_reference.
@@ -19,6 +20,7 @@ layout(push_constant, scalar) uniform Arguments {
     Floats q, k, v, dout, stats;
     Floats dk, dv;
     Ints segments_q, segments_k;
+    Floats slopes;
     uvec3 q_stride, k_stride, v_stride;
     uint queries, keys, stream;
 };
@@ -91,16 +93,21 @@ void main() {
             const uint score_row = (batch * heads + head * GROUP + row % GROUP) * queries + t;
             const float lse = stats.at[score_row], delta = stats.at[all_rows + score_row];
             const int segment_q = SEGMENTS ? segments_q.at[batch * queries + t] : 0;
+            const float slope = SLOPES ? slopes.at[head * GROUP + row % GROUP] : 0.0;
             int first, last;
             key_range(int(t), offset, int(keys), first, last);
             last = ROW_VALID ? last : -1;
             [[unroll]] for (uint i = 0; i < LINES; i++) {
                 const int position = int(block + down + DOWN * i);
                 const bool seen = position >= first && position <= last && segment_q == segment[i];
-                const float probability = seen ? exp_(fma(score[i][j], SCALE, -lse)) : 0.0;
+                float change;
+                const float above = bent() ? bend(score[i][j] * SCALE, slope, int(t) + offset - position, change) - lse
+                                           : fma(score[i][j], SCALE, -lse);
+                const float probability = seen ? exp_(above) : 0.0;
                 const float kept = DROP_BELOW > 0 ? keep_factor(score_row, keys, uint(position), stream, seed) : 1.0;
                 score[i][j] = probability * kept;
                 dscore[i][j] = probability * (dscore[i][j] * kept - delta);
+                if (SOFTCAP > 0.0) dscore[i][j] *= change;
             }
         }
         STORE_SCORES(weight, score)

@@ -1,6 +1,6 @@
 #version 460
 // Gradient of the queries of an attention, for GPUs: a workgroup owns M rows and goes through N keys at a time.
-//     p_j = exp(SCALE q k_j - lse),  dp_j = dropout(dout v_j),  dq = SCALE sum_j p_j (dp_j - delta) k_j
+//     p_j = exp(bend(SCALE q k_j) - lse),  dp_j = dropout(dout v_j),  dq = SCALE sum_j bend'(SCALE q k_j) p_j (dp_j - delta) k_j
 // Layouts: q [B,T,Hq,WIDTH], k [B,S,Hk,WIDTH], v [B,S,Hk,VALUE_WIDTH] strided (last stride 1); dout and dq contiguous; stats as
 // attention_delta.comp writes them. Grid: row blocks, key heads, batch. Limits: fewer than 2^32 elements in each operand.
 // NumPy twin: attention_backward_reference.
@@ -18,6 +18,7 @@ layout(push_constant, scalar) uniform Arguments {
     Floats q, k, v, dout, stats;
     Floats dq;
     Ints segments_q, segments_k;
+    Floats slopes;
     uvec3 q_stride, k_stride, v_stride;
     uint queries, keys, stream;
 };
@@ -42,8 +43,8 @@ void main() {
     const int offset = Ints(stats).at[2 * all_rows + 2 + batch];
     const uvec2 key = DROP_BELOW > 0 ? uvec2(Uints(stats).at[2 * all_rows], Uints(stats).at[2 * all_rows + 1]) : uvec2(0);
 
-    float sum[LINES][CHUNKS * EACH], lse[LINES], delta[LINES];
-    int first[LINES], last[LINES], segment[LINES];
+    float sum[LINES][CHUNKS * EACH], lse[LINES], delta[LINES], slope[LINES];
+    int first[LINES], last[LINES], segment[LINES], spot[LINES];
     uint score_row[LINES];
     [[unroll]] for (uint i = 0; i < LINES; i++) {
         const uint row = min(block + down + DOWN * i, rows - 1), t = row / GROUP;
@@ -51,6 +52,8 @@ void main() {
         key_range(int(t), offset, int(keys), first[i], last[i]);
         segment[i] = SEGMENTS ? segments_q.at[batch * queries + t] : 0;
         score_row[i] = (batch * heads + head * GROUP + row % GROUP) * queries + t;
+        spot[i] = int(t) + offset;
+        slope[i] = SLOPES ? slopes.at[head * GROUP + row % GROUP] : 0.0;
         lse[i] = stats.at[score_row[i]];
         delta[i] = stats.at[all_rows + score_row[i]];
     }
@@ -94,9 +97,13 @@ void main() {
             const int segment_k = SEGMENTS ? segments_k.at[batch * keys + min(uint(position), keys - 1)] : 0;
             [[unroll]] for (uint i = 0; i < LINES; i++) {
                 const bool seen = position >= first[i] && position <= last[i] && segment[i] == segment_k;
-                const float probability = seen ? exp_(fma(score[i][j], SCALE, -lse[i])) : 0.0;
+                float change;
+                const float above = bent() ? bend(score[i][j] * SCALE, slope[i], spot[i] - position, change) - lse[i]
+                                           : fma(score[i][j], SCALE, -lse[i]);
+                const float probability = seen ? exp_(above) : 0.0;
                 if (DROP_BELOW > 0) dscore[i][j] *= keep_factor(score_row[i], keys, uint(position), stream, key);
                 dscore[i][j] = probability * (dscore[i][j] - delta[i]);
+                if (SOFTCAP > 0.0) dscore[i][j] *= change;
             }
         }
         STORE_SCORES(weight, dscore)

@@ -7,10 +7,10 @@ from hierarchos.kernels.random import keep_threshold
 
 
 def constants(rule: AttentionRule, shape: AttentionShape, invocations: int) -> tuple[int | bool | float, ...]:
-    """Specialization constants 0 to 10 of include/attention.glsl."""
+    """Specialization constants 0 to 12 of include/attention.glsl."""
     drop_below = keep_threshold(rule.dropout) if rule.dropout > 0 else 0
     return (invocations, invocations, shape.width, shape.value_width, shape.group, float(rule.scale), rule.causal, rule.window or 0,
-            rule.segments, drop_below, 1.0 / (1.0 - rule.dropout))
+            rule.segments, drop_below, 1.0 / (1.0 - rule.dropout), float(rule.softcap or 0.0), rule.slopes)
 
 
 def optional(rule: AttentionRule, required: int, *names: str) -> tuple[In | None, ...]:

@@ -41,7 +41,7 @@ def launch(shader: str, label: str, rule: AttentionRule, shape: AttentionShape, 
 
 def lanes_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
     """One launch: out and log-sum-exp."""
-    arguments = (In(0), In(1), In(2), Out(0), Out(1), *optional(rule, 3, "segments_q", "segments_k", "seed", "query_offset"),
+    arguments = (In(0), In(1), In(2), Out(0), Out(1), *optional(rule, 3, "segments_q", "segments_k", "seed", "query_offset", "slopes"),
                  *sizes(rule, shape, inputs))
     operations = 2.0 * pairs(rule, shape) * (shape.width + shape.value_width)
     return Lowering((launch("attention_lanes", "attention", rule, shape, shape.queries * shape.group, arguments, profile.subgroup,
@@ -50,11 +50,11 @@ def lanes_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Opera
 
 def lanes_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
     """Three launches: statistics of rows, dq (which corrects the delta of the statistics), dk and dv."""
-    segments, numbers, work = optional(rule, 6, "segments_q", "segments_k"), sizes(rule, shape, inputs), 2.0 * pairs(rule, shape)
+    more, numbers, work = optional(rule, 6, "segments_q", "segments_k", "slopes"), sizes(rule, shape, inputs), 2.0 * pairs(rule, shape)
     operands, stats = (In(0), In(1), In(2), In(5)), Work(0, stats_bytes(shape))
     dq = launch("attention_lanes_rows", "attention dq", rule, shape, shape.queries * shape.group,
-                (*operands, stats, Out(0), *segments, *numbers), profile.subgroup, work * (2 * shape.width + shape.value_width))
+                (*operands, stats, Out(0), *more, *numbers), profile.subgroup, work * (2 * shape.width + shape.value_width))
     dkv = launch("attention_lanes_keys", "attention dk dv", rule, shape, shape.keys,
-                 (*operands, replace(stats, write=False), Out(1), Out(2), *segments, *numbers), profile.subgroup,
+                 (*operands, replace(stats, write=False), Out(1), Out(2), *more, *numbers), profile.subgroup,
                  2 * work * (shape.width + shape.value_width))
     return Lowering((delta(rule, shape, 64), dq, dkv), stats_bytes(shape))

@@ -86,8 +86,8 @@ def tiles_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Opera
     parts = splits(shape, groups, tile, profile)
     out_bytes, lse_bytes = (4 * shape.batch * shape.queries * shape.heads * n for n in (shape.value_width, 1))
     operations = 2.0 * pairs(rule, shape) * (shape.width + shape.value_width)
-    optionals = optional(rule, 3, "segments_q", "segments_k", "seed", "query_offset")
-    numbers = (*sizes(rule, shape, inputs), U32(parts))
+    optionals = optional(rule, 3, "segments_q", "segments_k", "seed", "query_offset", "slopes")
+    numbers = sizes(rule, shape, inputs)
     if parts == 1:
         arguments = (In(0), In(1), In(2), Out(0), Out(1), *optionals, *numbers)
         return Lowering((launch("attention_tile", "attention", tile, groups, rule, shape, inputs, arguments, operations),))
@@ -104,12 +104,12 @@ def tiles_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Opera
 def tiles_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
     """Three launches: statistics of rows, dq, dk and dv."""
     rows, batch, widths = shape.queries * shape.group, shape.batch * shape.key_heads, (shape.width, shape.value_width)
-    stats, segments = Work(0, stats_bytes(shape), write=False), optional(rule, 6, "segments_q", "segments_k")
+    stats, more = Work(0, stats_bytes(shape), write=False), optional(rule, 6, "segments_q", "segments_k", "slopes")
     operands, numbers, work = (In(0), In(1), In(2), In(5), stats), sizes(rule, shape, inputs), 2.0 * pairs(rule, shape)
     tile = choose_tile(rows, shape.keys, batch, (max(widths),), 2, profile)
     dq = launch("attention_tile_rows", "attention dq", tile, chunks(rows, tile.height), rule, shape, inputs,
-                (*operands, Out(0), *segments, *numbers), work * (2 * shape.width + shape.value_width))
+                (*operands, Out(0), *more, *numbers), work * (2 * shape.width + shape.value_width))
     tile = choose_tile(shape.keys, rows, batch, widths, 2, profile)
     dkv = launch("attention_tile_keys", "attention dk dv", tile, chunks(shape.keys, tile.height), rule, shape, inputs,
-                 (*operands, Out(1), Out(2), *segments, *numbers), 2 * work * (shape.width + shape.value_width))
+                 (*operands, Out(1), Out(2), *more, *numbers), 2 * work * (shape.width + shape.value_width))
     return Lowering((delta(rule, shape, INVOCATIONS), dq, dkv), stats_bytes(shape))

@@ -11,6 +11,8 @@ layout(constant_id = 7) const int WINDOW = 0;         // 0: none
 layout(constant_id = 8) const bool SEGMENTS = false;
 layout(constant_id = 9) const uint DROP_BELOW = 0;    // random bits below this drop a probability; 0: no dropout
 layout(constant_id = 10) const float KEEP_SCALE = 1.0;
+layout(constant_id = 11) const float SOFTCAP = 0.0;   // bound of the scores before slopes; 0: none
+layout(constant_id = 12) const bool SLOPES = false;   // each head's scores fall by its slope for every key further back (ALiBi)
 
 const float NEGLIGIBLE = -3.0e38;                     // score of what is not seen, log-sum-exp of a row that sees nothing
 
@@ -24,6 +26,19 @@ void key_range(int t, int offset, int keys, out int first, out int last) {
 void query_range(int key_first, int key_last, int offset, int queries, out int first, out int last) {
     first = CAUSAL ? max(key_first - offset, 0) : 0;
     last = WINDOW > 0 ? min(key_last + WINDOW - 1 - offset, queries - 1) : queries - 1;
+}
+
+bool bent() { return SOFTCAP > 0.0 || SLOPES; }
+
+// The score of s = SCALE q k for a key `distance` behind the query, and its derivative by s.
+float bend(float s, float slope, int distance, out float change) {
+    change = 1.0;
+    if (SOFTCAP > 0.0) {
+        const float t = tanh_(s / SOFTCAP);
+        change = fma(-t, t, 1.0);
+        s = SOFTCAP * t;
+    }
+    return SLOPES ? fma(-slope, float(distance), s) : s;
 }
 
 // Random bits of keys 4 * quad .. 4 * quad + 3 of score row `row` of [B * Hq * T], in rows of ceil(keys / 4) blocks.

@@ -3,8 +3,8 @@
 // Such drivers compile a loop and several basic blocks for every load, and their compile time grows with the square of the number of
 // blocks. So one load brings two channels for each lane, which subgroupShuffle then hands to all (one instruction; subgroupBroadcast with
 // a constant lane is a loop of 60 on Mesa 22.3); wide vectors are walked in chunks, and a chunk's registers are picked by selects.
-layout(constant_id = 11) const uint OWN = 4;          // rows or keys of a lane
-layout(constant_id = 12) const uint CHUNK = 32;       // channels in the text of one loop; a multiple of CHAIN and of 2 LANES
+layout(constant_id = 13) const uint OWN = 4;          // rows or keys of a lane
+layout(constant_id = 14) const uint CHUNK = 32;       // channels in the text of one loop; a multiple of CHAIN and of 2 LANES
 
 const uint PIECE = 4;                                 // channels of all owned vectors that are loaded or stored together
 const uint CHAIN = 16;                                // channels that are summed on their own

@@ -1,10 +1,10 @@
 // Tiles of the attention kernels for GPUs: 16 columns by LANES / 16 lines of invocations; each owns LINES x COLUMNS scores of a tile of
 // M x N, and LINES x (channels / 16) sums. Operands pass through shared memory CHUNK channels at a time; lines are padded by four
 // floats, so that neither the stores nor the reads of four floats meet in a bank.
-layout(constant_id = 11) const uint LINES = 4;
-layout(constant_id = 12) const uint COLUMNS = 4;
-layout(constant_id = 13) const uint CHUNK = 32;       // channels at a time: a multiple of 16
-layout(constant_id = 14) const bool WIDE = false;     // rows of q, k, v and dout start and end at multiples of four floats
+layout(constant_id = 13) const uint LINES = 4;
+layout(constant_id = 14) const uint COLUMNS = 4;
+layout(constant_id = 15) const uint CHUNK = 32;       // channels at a time: a multiple of 16
+layout(constant_id = 16) const bool WIDE = false;     // rows of q, k, v and dout start and end at multiples of four floats
 
 const uint ACROSS = 16, DOWN = LANES / ACROSS, M = DOWN * LINES, N = ACROSS * COLUMNS;
 const uint QUADS = CHUNK / 4, PITCH = QUADS + 1, SCORE_PITCH = N / 4 + 1, EACH = CHUNK / ACROSS;

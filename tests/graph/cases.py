@@ -41,7 +41,8 @@ def lm_head_rows(x, w, b):
     return rows * 0.3 + loss
 
 
-UNARY = ("neg", "exp", "log", "tanh", "erf", "sqrt", "rsqrt", "sin", "cos", "sigmoid", "silu", "gelu", "gelu_tanh", "relu")
+UNARY = ("neg", "exp", "log", "tanh", "erf", "sqrt", "rsqrt", "sin", "cos", "sigmoid", "silu", "gelu", "gelu_tanh", "relu",
+         "relu_squared", "expm1", "softplus")
 BINARY = ("add", "sub", "mul", "div", "power", "maximum", "minimum")
 # name -> (function of tensors, shapes of its inputs); inputs are uniform in 0.3 .. 1.8, away from kinks and poles
 CASES = {
@@ -61,6 +62,8 @@ CASES = {
     "max": (lambda x: F.max(x * x, 1), [(2, 5)]),
     "mean": (lambda x: F.mean(x * x), [(2, 5)]),
     "layer_norm": (lambda x, w, b: F.layer_norm(x, w, b, eps=1e-2), [(3, 5), (5,), (5,)]),
+    "layer_norm offset": (lambda x, w: F.layer_norm(x, w, eps=1e-2, weight_offset=1.0), [(3, 5), (5,)]),
+    "clamp": (lambda x: F.clamp(x - 1.0, 0.4) ** 2, [(3, 4)]),
     "layer_norm bare": (lambda x: F.layer_norm(x, eps=1e-2), [(3, 5)]),
     "rms_norm": (lambda x, w: F.rms_norm(x, w, eps=1e-2, weight_offset=1.0), [(2, 2, 5), (5,)]),
     "embedding": (lambda table: F.embedding(ids(1, 3, 1), table) ** 2, [(4, 3)]),
@@ -81,6 +84,8 @@ CASES = {
     "attention window": (attention_case(window=2, scale=0.4), [(1, 5, 2, 3)] * 3),
     "attention full": (attention_case(causal=False), [(1, 3, 2, 3), (1, 5, 2, 3), (1, 5, 2, 3)]),
     "attention segments": (attention_case(segments_q=segments([1, 1, 2, 0]), segments_k=segments([1, 1, 2, 0])), [(1, 4, 2, 3)] * 3),
+    "attention softcap": (attention_case(softcap=0.7), [(1, 4, 4, 3), (1, 4, 2, 3), (1, 4, 2, 3)]),
+    "attention slopes": (attention_case(slopes=lambda: F.constant(np.array([0.5, 0.1], np.float32))), [(1, 4, 2, 3)] * 3),
     "attention dropout": (attention_case(dropout=0.3, seed=seed_words), [(1, 4, 2, 3)] * 3),
 }
 

@@ -184,6 +184,29 @@ def test_dropout_depends_on_seed_and_stream():
     assert len({mask.tobytes() for mask in masks}) == 6
 
 
+BENT = {"softcap": AttentionRule(0.5, softcap=1.5), "slopes": AttentionRule(0.25, slopes=True),
+        "both": AttentionRule(0.5, window=9, softcap=0.7, slopes=True)}
+
+
+@kinds
+@pytest.mark.parametrize("name", BENT)
+def test_soft_caps_and_slopes(device, kind, name):
+    slopes = [np.array([0.5, 0.25, 0.01, 3.0], np.float32)] if BENT[name].slopes else []
+    check(device, BENT[name], operands(2, 19, 19, 4, 2, 16), slopes, kind=kind)
+
+
+@kinds
+def test_slopes_count_from_where_a_cache_stands(device, kind):
+    rule, slopes = AttentionRule(0.25, offset=True, segments=True, softcap=2.0, slopes=True), np.array([0.3, 0.02], np.float32)
+    segments = [np.ones((2, 3), np.int32), np.array([[0] * 5 + [1] * 60, [1] * 65], np.int32)]
+    check(device, rule, operands(2, 3, 65, 2, 1, 16), [*segments, np.array([20, 61], np.int32), slopes], kind=kind)
+
+
+def test_slopes_with_split_keys(device):
+    profile = Profile(device_class="gpu", subgroup=8, shared_bytes=4096, compute_units=16)
+    check(device, AttentionRule(0.25, slopes=True), operands(1, 1, 300, 2, 1, 16), [np.array([0.1, 0.004], np.float32)], profile=profile)
+
+
 @kinds
 def test_large_scores_do_not_overflow(device, kind):
     q, k, v = operands(1, 9, 9, 2, 2, 16)
@@ -219,12 +242,13 @@ def test_tiles_fit_shared_memory(width, shared_bytes):
         assert tile.shared_bytes(line_tiles) <= shared_bytes
 
 
-@pytest.mark.parametrize("options", [{}, {"causal": False, "window": 2}, {"dropout": 0.4}, {"segments": True}, {"offset": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"causal": False, "window": 2}, {"dropout": 0.4}, {"segments": True}, {"offset": True},
+                                     {"softcap": 0.8}, {"slopes": True, "softcap": 0.5, "offset": True}], ids=str)
 def test_derivatives_agree_with_differences(options):
     shapes = {"q": (2, 3, 4, 5), "k": (2, 4, 2, 5), "v": (2, 4, 2, 3)}
     feeds = {name: random.standard_normal(shape) for name, shape in shapes.items()} | {"weight": random.standard_normal((2, 3, 4, 3))}
     feeds |= {"sq": np.array([[1, 1, 2], [0, 3, 3]], np.int32), "sk": np.array([[1, 1, 2, 2], [0, 0, 3, 3]], np.int32),
-              "seed": np.array([3, 4], np.uint32), "offset": np.array([0, 2], np.int32)}
+              "seed": np.array([3, 4], np.uint32), "offset": np.array([0, 2], np.int32), "slopes": np.array([0.5, 0.1, 0.02, 1.0])}
     graph = attention_graph({**shapes, "weight": (2, 3, 4, 3)}, options)
     outputs = evaluate(graph, feeds, dtype="float64")[0]
     step = 1e-5
@@ -240,11 +264,15 @@ def attention_graph(shapes, options) -> Graph:
     graph = Graph()
     with tracing(graph):
         q, k, v, weight = (F.input(name, shape, "f32") for name, shape in shapes.items())
-        extra = {"causal": options.get("causal", True), "window": options.get("window"), "dropout": options.get("dropout", 0.0)}
+        extra = {"causal": options.get("causal", True), "window": options.get("window"), "dropout": options.get("dropout", 0.0),
+                 "softcap": options.get("softcap")}
         sq, sk = F.input("sq", (2, 3), "i32"), F.input("sk", (2, 4), "i32")
         seed, offset = F.input("seed", (2,), "u32"), F.input("offset", (2,), "i32")
         if options.get("segments"):
             extra |= {"segments_q": sq, "segments_k": sk}
+        slopes = F.input("slopes", (4,), "f32")
+        if options.get("slopes"):
+            extra["slopes"] = slopes
         if options.get("offset"):
             extra["query_offset"] = offset
         loss = F.sum(weight * F.attention(q, k, v, seed=seed, **extra), (0, 1, 2, 3), False)
@@ -259,6 +287,7 @@ def attention_graph(shapes, options) -> Graph:
     (((1, 4, 8), (1, 4, 2, 8), (1, 4, 2, 8)), {}, "four axes"),
     (((1, 4, 2, 8), (1, 4, 2, 8), (1, 4, 2, 8)), {"window": 0}, "window=0"),
     (((1, 4, 2, 8), (1, 4, 2, 8), (1, 4, 2, 8)), {"dropout": 0.5}, "needs a seed"),
+    (((1, 4, 2, 8), (1, 4, 2, 8), (1, 4, 2, 8)), {"softcap": 0.0}, "softcap=0.0"),
 ])
 def test_operands_that_do_not_fit_are_named(shapes, options, found):
     with tracing(Graph()), pytest.raises(ShapeError, match=found):
