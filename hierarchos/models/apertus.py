@@ -55,5 +55,5 @@ def apertus_forward(cfg: LlamaConfig, w: Weights, batch: Batch) -> Output:
 
 
 FAMILY = Family("apertus", read, apertus_forward, buffers=(r"rotary_emb\.inv_freq$", r"act_fn\.(beta|eps)$"), tiny={
-    **{name: value for name, value in TINY.items() if name != "mlp_bias"},
+    **{name: value for name, value in TINY.items() if name not in ("mlp_bias", "rope_theta")},
     "model_type": "apertus", "architectures": ["ApertusForCausalLM"], "hidden_act": "xielu", "intermediate_size": 512})
