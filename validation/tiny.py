@@ -9,6 +9,7 @@ from pathlib import Path
 
 TABLE = Path(__file__).with_name("tiny_configs.json")
 POSITIONS = 80          # of learned position tables, which the table makes shorter than the longest check
+RESERVED = 8            # the last ids of a vocabulary: they stand for images and sound in some models
 LEARNED = {
     "gpt2": "n_positions", "gpt-sw3": "n_positions", "openai-gpt": "n_positions", "gpt_neo": "max_position_embeddings",
     "gpt_bigcode": "n_positions", "gptj": "n_positions", "codegen": "n_positions", "ctrl": "n_positions", "mpt": "max_seq_len",
@@ -78,7 +79,7 @@ def batch(tiny: Tiny, length: int, padding: str) -> dict:
 
     padding = "right" if tiny.model_type in NO_POSITIONS else padding
     generator = np.random.default_rng([3, length])
-    ids = generator.integers(6, tiny.config["vocab_size"], (2, length)).astype(np.int32)
+    ids = generator.integers(6, tiny.config["vocab_size"] - RESERVED, (2, length)).astype(np.int32)
     segments = np.ones((2, length), np.int32)
     if tiny.fault.padded:
         segments[1, slice(length - 2 - length // 9, None) if padding == "right" else slice(None, 2 + length // 9)] = 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hierarchos.graph.op import tracing
 from hierarchos.graph.tensor import Graph
+from hierarchos.models.aliases import Wrapper
 from hierarchos.models.config import Fields
 from hierarchos.nn.batch import Batch, Output, input_batch
 from hierarchos.nn.weights import ParameterSpec, Weights
@@ -21,7 +22,8 @@ class Family:
     """How one model_type is read and computed.
 
     tiny: config.json of a small model to train from nothing. base: prefix that packages of the bare model lack. embedding: the
-    parameter that a tied head shares. buffers: patterns of tensors in packages that are no parameters."""
+    parameter that a tied head shares; head: its name where it is not tied. disk: parameter -> what packages call it.
+    buffers: patterns of tensors in packages that are no parameters. constants(config): numbers that packages hold and the family fixes."""
 
     model_type: str
     read: Callable[[Fields], Any]
@@ -31,16 +33,20 @@ class Family:
     aliases: tuple[str, ...] = ()
     base: str = "model"
     embedding: str = "model.embed_tokens.weight"
+    head: str = "lm_head.weight"
+    disk: tuple[tuple[str, str], ...] = ()
+    constants: Callable[[Any], dict[str, float]] = lambda config: {}
     buffers: tuple[str, ...] = (r"rotary_emb\.inv_freq$",)
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A family and the resolved values of one config.json. `raw` is what was read, for export."""
+    """A family and the resolved values of one config.json. `raw` is what was read, for export; `wrapper`: the model around this one."""
 
     family: Family
     config: Any
     raw: dict
+    wrapper: Wrapper | None = None
 
     def weights(self, **options) -> Weights:
         """A fresh parameter table for one trace."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hierarchos.errors import UserError
 from hierarchos.hub.match import Match, match
 from hierarchos.hub.package import Package
 from hierarchos.hub.write import SHARD_BYTES, write_package
+from hierarchos.models.aliases import wrapped_names
 from hierarchos.models.family import Model
 from hierarchos.models.registry import read_model, resolve
 
 if TYPE_CHECKING:
     import numpy as np
-
-HEAD = "lm_head.weight"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,20 +47,36 @@ def load_model(folder: str | Path, changes: Mapping | None = None) -> Loaded:
         model = resolve({**model.raw, **changes}, "model.config")
     model, notes = _decide_tie(package, model)
     needed = {spec.name: spec.shape for spec in model.parameters}
-    tied = {model.family.embedding: HEAD} if model.config.tied else {}
+    tied = {model.family.embedding: model.family.head} if model.config.tied else {}
     found = {name: entry.shape for name, entry in package.entries.items()}
-    fit = match(found, needed, str(package.folder), (f"{model.family.base}.",), model.family.buffers, tied)
-    if fit.extra:
+    fit = match(found, needed, str(package.folder), partial(disk_names, model), model.family.buffers, tied)
+    _check_constants(package, model)
+    if fit.extra and not model.wrapper:
         listed = ", ".join(fit.extra[:8]) + (f" and {len(fit.extra) - 8} more" if len(fit.extra) > 8 else "")
         notes += (f"{len(fit.extra)} tensors of the package are not used: {listed}",)
     return Loaded(model, package, fit, notes)
 
 
+def disk_names(model: Model, name: str) -> tuple[str, ...]:
+    """What a package may call a parameter, the best first: inside a wrapper, by its own name, in a package of the bare model."""
+    wrapped = wrapped_names(model.wrapper, name) if model.wrapper else ()
+    return (*wrapped, dict(model.family.disk).get(name, name), name, name.removeprefix(f"{model.family.base}."))
+
+
+def _check_constants(package: Package, model: Model) -> None:
+    """Refuses numbers other than those that the family fixes."""
+    import numpy as np
+
+    for name, value in model.family.constants(model.config).items():
+        if name in package.home and not np.allclose(package.read(name), value, rtol=0.01, atol=0.0):     # a file may be bfloat16
+            raise UserError(f"{name} is {package.read(name).ravel()}; only {value} is implemented", where=str(package.folder))
+
+
 def _decide_tie(package: Package, model: Model) -> tuple[Model, tuple[str, ...]]:
     """A config that ties while the file holds a head with other values is wrong: the values win, as in the reference."""
-    embedding = next((name for name in (model.family.embedding, model.family.embedding.removeprefix(f"{model.family.base}."))
-                      if name in package.home), None)
-    if not model.config.tied or HEAD not in package.home or embedding is None or package.same(HEAD, embedding):
+    embedding, head = (next((place for place in disk_names(model, name) if place in package.home), None)
+                       for name in (model.family.embedding, model.family.head))
+    if not model.config.tied or head is None or embedding is None or package.same(head, embedding):
         return model, ()
     note = "config.json ties the head to the embedding, but the package holds two different tensors: both are kept, untied"
     return resolve({**model.raw, "tie_word_embeddings": False}, str(package.folder / "config.json")), (note,)
@@ -67,7 +84,27 @@ def _decide_tie(package: Package, model: Model) -> tuple[Model, tuple[str, ...]]
 
 def save_model(folder: str | Path, model: Model, values: Mapping[str, np.ndarray], *, companions: str | Path | None = None,
                files: Mapping[str, str | bytes] | None = None, shard_bytes: int = SHARD_BYTES) -> Path:
-    """Writes a package that loads here and in Transformers; the values are those of all `model.parameters`."""
-    ordered = {spec.name: values[spec.name] for spec in model.parameters}
+    """Writes a package that loads here and in Transformers; the values are those of all `model.parameters`.
+
+    companions: the package that the model came from, whose tokenizer is copied, and the towers of a wrapper with it."""
+    import numpy as np
+
+    disk = dict(model.family.disk)
+    ordered = {disk.get(spec.name, spec.name): values[spec.name] for spec in model.parameters}
+    ordered |= {name: np.asarray(value, np.float32) for name, value in model.family.constants(model.config).items()}
+    if model.wrapper:
+        ordered = _in_wrapper(model, ordered, companions)
     return write_package(folder, {**model.raw, "tie_word_embeddings": model.config.tied}, ordered, shard_bytes=shard_bytes,
                          companions=companions, files=files)
+
+
+def _in_wrapper(model: Model, values: Mapping[str, np.ndarray], source: str | Path | None) -> dict[str, np.ndarray]:
+    """The values under the names of the package that they came from, and all that it holds beside them, unchanged."""
+    if source is None or not (Path(source) / "config.json").is_file():
+        raise UserError(f"{model.raw['model_type']} is more than its text model, and there is no package to take the rest from",
+                        hint="start from a package (model=local model.path=FOLDER)", outcome="nothing was written")
+    loaded = load_model(source)
+    heads = () if not model.config.tied else disk_names(model, model.family.head)        # a copy of the embedding would be out of date
+    held = set(loaded.match.source.values()).union(heads)
+    rest = {name: loaded.package.read(name) for name in loaded.package.home if name not in held}
+    return {loaded.match.source.get(name, name): value for name, value in values.items()} | rest

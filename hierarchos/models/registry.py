@@ -102,6 +102,8 @@ def _resolve_text(raw: dict, where: str, ignore: tuple[str, ...]) -> Model:
     alias = TEXTS.get(raw["model_type"], Alias(raw["model_type"]))
     found = family(alias.family, where)
     fields = Fields({**alias.assume, **raw}, raw["model_type"], where, (*ignore, *alias.harmless))
+    for name, value in alias.only.items():
+        fields.only(name, value)
     config = found.read(fields)
     fields.finish()
     return Model(found, config, dict(raw))

@@ -1,0 +1,89 @@
+"""Models around a text model: their packages load as the text model, and are written with everything else unchanged."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hierarchos.errors import UserError
+from hierarchos.hub.package import Package
+from hierarchos.hub.write import write_package
+from hierarchos.models.aliases import WRAPPERS, wrapped_names
+from hierarchos.models.load import load_model, save_model
+from hierarchos.models.registry import resolve
+from tests.models.twin import SHARED
+
+LLAVA = {"model_type": "llava", "text_config": {"model_type": "llama", **SHARED}, "vision_config": {"model_type": "clip_vision_model"},
+         "image_token_index": 32000}
+TASKS = ("IMAGE_TEXT_TO_TEXT", "CAUSAL_LM", "SEQ_TO_SEQ_CAUSAL_LM", "MULTIMODAL_LM")
+NEEDED = {
+    "emu3": {"vocabulary_map": {"<image>": 1}},
+    "cohere_compass": {"text_config": {"model_type": "cohere_compass_text", "rope_parameters": {"full_attention": None}}},
+}  # what the reference cannot do without
+UNBUILT = {"aya_vision", "fast_vlm", "granite4_vision", "hunyuan_vl"}      # whose default towers the reference cannot build alone
+TOWER = {"model.vision_tower.embeddings.weight": np.arange(6, dtype=np.float32).reshape(2, 3)}
+
+
+def write_llava(folder, spelling: int):
+    """A package whose text tensors have one of the known spellings."""
+    model = resolve(LLAVA)
+    values = model.initial_values(3)
+    named = {wrapped_names(model.wrapper, name)[spelling]: value for name, value in values.items()}
+    write_package(folder, LLAVA, named | TOWER)
+    return model, values
+
+
+@pytest.mark.parametrize("spelling", [0, 1])
+def test_package_comes_back_with_new_text_values_and_the_same_tower(tmp_path, spelling):
+    _, values = write_llava(tmp_path / "llava", spelling)
+    loaded = load_model(tmp_path / "llava")
+    trained = {name: value + 1 for name, value in loaded.values().items()}
+
+    save_model(tmp_path / "out", loaded.model, trained, companions=tmp_path / "llava")
+
+    again, package = load_model(tmp_path / "out"), Package(tmp_path / "out")
+    assert all(np.array_equal(loaded.value(name), value) for name, value in values.items())
+    assert all(np.array_equal(again.value(name), value + 1) for name, value in values.items())
+    assert set(package.home) == set(Package(tmp_path / "llava").home)
+    assert all(np.array_equal(package.read(name), value) for name, value in TOWER.items())
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["text_config"] == LLAVA["text_config"]
+
+
+def test_a_wrapper_without_its_package_is_not_written(tmp_path):
+    model = resolve(LLAVA)
+    with pytest.raises(UserError, match="llava is more than its text model"):
+        save_model(tmp_path / "out", model, model.initial_values(0))
+
+
+def test_older_config_has_the_text_fields_at_the_top():
+    flat = resolve({"model_type": "qwen2_vl", **SHARED, "vision_config": {"depth": 2}, "image_token_id": 7, "rope_theta": 1e6})
+    nested = resolve({"model_type": "qwen2_vl", "text_config": {**SHARED, "rope_theta": 1e6}, "vision_config": {"depth": 2}})
+    assert flat.config == nested.config
+
+
+def test_a_wrapper_without_text_config_is_refused():
+    with pytest.raises(UserError, match=r"config\.json of llava has no text_config"):
+        resolve({"model_type": "llava", "vision_config": {}})
+
+
+@pytest.mark.parametrize("model_type", sorted(WRAPPERS.keys() - UNBUILT))
+def test_names_and_shapes_are_those_of_the_reference(model_type):
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    config = transformers.CONFIG_MAPPING[model_type](**NEEDED.get(model_type, {}))
+    for each in (config.get_text_config(), config):
+        for name in ("num_hidden_layers", "num_layers", "depth", "encoder_layers"):
+            if isinstance(getattr(each, name, None), int) and not getattr(each, "layer_types", None):
+                setattr(each, name, 2)
+    mapping = transformers.models.auto.modeling_auto
+    tables = (getattr(mapping, f"MODEL_FOR_{task}_MAPPING_NAMES") for task in TASKS)
+    names = (table.get(model_type) for table in tables)
+    written = config.to_json_string(use_diff=False)
+    with torch.device("meta"):
+        theirs = dict(getattr(transformers, next(filter(None, names)))(config).named_parameters())
+
+    model = resolve(json.loads(written))
+
+    for spec in model.parameters:
+        name = wrapped_names(model.wrapper, spec.name)[0]
+        assert name in theirs and tuple(theirs[name].shape) == spec.shape, name
+    assert model.config.tied == ("lm_head.weight" not in theirs)
