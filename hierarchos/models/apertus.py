@@ -54,6 +54,12 @@ def apertus_forward(cfg: LlamaConfig, w: Weights, batch: Batch) -> Output:
     return forward(cfg, w, batch, attention=partial(self_attention, place=place), mlp=xielu_mlp, block=block)
 
 
-FAMILY = Family("apertus", read, apertus_forward, buffers=(r"rotary_emb\.inv_freq$", r"act_fn\.(beta|eps)$"), tiny={
+def constants(cfg: LlamaConfig) -> dict[str, float]:
+    """Buffers of each layer's activation, which packages hold."""
+    layers = range(cfg.layers if cfg.activation == "xielu" else 0)
+    return {f"model.layers.{index}.mlp.act_fn.{name}": value for index in layers for name, value in (("beta", BETA), ("eps", NEAREST))}
+
+
+FAMILY = Family("apertus", read, apertus_forward, constants=constants, buffers=(r"rotary_emb\.inv_freq$", r"act_fn\.(beta|eps)$"), tiny={
     **{name: value for name, value in TINY.items() if name not in ("mlp_bias", "rope_theta")},
     "model_type": "apertus", "architectures": ["ApertusForCausalLM"], "hidden_act": "xielu", "intermediate_size": 512})

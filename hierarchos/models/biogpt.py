@@ -35,7 +35,7 @@ def forward(cfg: OPTConfig, w: Weights, batch: Batch) -> Output:
     return language_model(cfg.tied, "biogpt.embed_tokens", w, hidden, cfg.vocab_size, head="output_projection")
 
 
-FAMILY = Family("biogpt", read, forward, base="biogpt", embedding="biogpt.embed_tokens.weight", tiny={
+FAMILY = Family("biogpt", read, forward, base="biogpt", embedding="biogpt.embed_tokens.weight", head="output_projection.weight", tiny={
     "model_type": "biogpt", "architectures": ["BioGptForCausalLM"], "vocab_size": 2048, "hidden_size": 128, "num_hidden_layers": 4,
     "num_attention_heads": 4, "intermediate_size": 512, "hidden_act": "gelu", "max_position_embeddings": 512, "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0, "activation_dropout": 0.0, "layerdrop": 0.0, "initializer_range": 0.02, "scale_embedding": True})

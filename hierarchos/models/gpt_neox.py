@@ -108,5 +108,6 @@ NEOX_TINY = {
     "hidden_act": "gelu", "layer_norm_eps": 1e-5, "initializer_range": 0.02, "attention_dropout": 0.0, "hidden_dropout": 0.0}
 
 FAMILY = Family("gpt_neox", read, forward, base="gpt_neox", embedding="gpt_neox.embed_in.weight",
+                disk=(("lm_head.weight", "embed_out.weight"),),
                 buffers=(r"attention\.(bias|masked_bias)$", r"rotary_emb\.inv_freq$"),
                 tiny={"model_type": "gpt_neox", "architectures": ["GPTNeoXForCausalLM"], **NEOX_TINY, "intermediate_size": 512})

@@ -35,10 +35,11 @@ def forward(cfg: NeoXConfig, w: Weights, batch: Batch) -> Output:
             x = x + dropout(mixed, cfg.hidden_dropout, batch, layer.name("attention"))
             x = x + mlp(layer.layer_norm("post_attention_layernorm", x, cfg.norm_eps))
     hidden = model.layer_norm("final_layer_norm", x, cfg.norm_eps)
-    return language_model(cfg.tied, "gpt_neox_japanese.embed_in", w, hidden, cfg.vocab_size)
+    return language_model(cfg.tied, "gpt_neox_japanese.embed_in", w, hidden, cfg.vocab_size, head="embed_out")
 
 
 FAMILY = Family("gpt_neox_japanese", read, forward, base="gpt_neox_japanese", embedding="gpt_neox_japanese.embed_in.weight",
+                head="embed_out.weight",
                 buffers=(r"attention\.(bias|masked_bias)$", r"rotary_emb\.inv_freq$"),
                 tiny={"model_type": "gpt_neox_japanese", "architectures": ["GPTNeoXJapaneseForCausalLM"], **NEOX_TINY,
                       "intermediate_multiple_size": 4, "tie_word_embeddings": True})

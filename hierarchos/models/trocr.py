@@ -63,7 +63,7 @@ def forward(cfg: TrOCRConfig, w: Weights, batch: Batch) -> Output:
     return language_model(cfg.tied, "model.decoder.embed_tokens", w, x, cfg.vocab_size, head="output_projection")
 
 
-FAMILY = Family("trocr", read, forward, base="model", embedding="model.decoder.embed_tokens.weight", tiny={
+FAMILY = Family("trocr", read, forward, base="model", embedding="model.decoder.embed_tokens.weight", head="output_projection.weight", tiny={
     "model_type": "trocr", "architectures": ["TrOCRForCausalLM"], "vocab_size": 2048, "d_model": 128, "decoder_layers": 4,
     "decoder_attention_heads": 4, "decoder_ffn_dim": 512, "activation_function": "gelu", "max_position_embeddings": 512, "dropout": 0.0,
     "attention_dropout": 0.0, "activation_dropout": 0.0, "decoder_layerdrop": 0.0, "init_std": 0.02})
