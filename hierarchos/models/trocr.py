@@ -46,10 +46,10 @@ def forward(cfg: TrOCRConfig, w: Weights, batch: Batch) -> Output:
     def cross_attention(layer: Weights) -> None:
         """Declares what a decoder without an encoder does not use: it gets no gradient, and is there in packages."""
         for name, width in (("k_proj", cfg.cross_width), ("v_proj", cfg.cross_width), ("q_proj", cfg.width), ("out_proj", cfg.width)):
-            layer.parameter(f"encoder_attn.{name}.weight", (cfg.width, width))
-            layer.parameter(f"encoder_attn.{name}.bias", (cfg.width,), ZEROS)
-        layer.parameter("encoder_attn_layer_norm.weight", (cfg.width,), ONES)
-        layer.parameter("encoder_attn_layer_norm.bias", (cfg.width,), ZEROS)
+            layer.parameter(f"encoder_attn.{name}.weight", (cfg.width, width), used=False)
+            layer.parameter(f"encoder_attn.{name}.bias", (cfg.width,), ZEROS, used=False)
+        layer.parameter("encoder_attn_layer_norm.weight", (cfg.width,), ONES, used=False)
+        layer.parameter("encoder_attn_layer_norm.bias", (cfg.width,), ZEROS, used=False)
 
     model = w.at("model.decoder")
     x = model.embedding("embed_tokens", batch.ids, cfg.vocab_size, cfg.width)

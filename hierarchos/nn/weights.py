@@ -30,12 +30,14 @@ Initial = Normal | Constant | str
 
 @dataclass(frozen=True)
 class ParameterSpec:
-    """What is known of a parameter before it has values. `decay`: weight decay applies (matrices yes, norms and biases no)."""
+    """What is known of a parameter before it has values. `decay`: weight decay applies (matrices yes, norms and biases no).
+    `used`: the loss depends on it; where it does not, no optimizer changes it."""
 
     name: str
     shape: tuple[int, ...]
     initial: Initial
     decay: bool
+    used: bool = True
 
     @property
     def size(self) -> int:
@@ -70,9 +72,11 @@ class Weights:
         """All parameters declared so far, in order of first use."""
         return tuple(spec for spec, _ in self.table.values())
 
-    def parameter(self, leaf: str, shape: tuple[int, ...], initial: Initial | None = None, decay: bool | None = None) -> Tensor:
+    def parameter(self, leaf: str, shape: tuple[int, ...], initial: Initial | None = None, decay: bool | None = None,
+                  used: bool = True) -> Tensor:
         """The tensor of a parameter; declared at first use, the same tensor afterwards. initial None: what was declared, or normal."""
-        spec = ParameterSpec(self.name(leaf), tuple(shape), initial or Normal(self.std), len(shape) > 1 if decay is None else decay)
+        decay = len(shape) > 1 if decay is None else decay
+        spec = ParameterSpec(self.name(leaf), tuple(shape), initial or Normal(self.std), decay, used)
         if spec.name in self.table:
             known, tensor = self.table[spec.name]
             agreed = spec if initial else replace(spec, initial=known.initial)
