@@ -45,11 +45,14 @@ def build(tiny: Tiny, double: bool = True):
         for parameter in model.parameters():
             if parameter.requires_grad:
                 parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.05)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Embedding):
+            module.padding_idx = None               # the padding's row is a row like others: the harness reorders them
     return precise(model.eval()) if double else model.eval()
 
 
-def forward(model, arrays: dict):
-    """Output of a batch of `validation.parity.cases.batch_arrays`; positions go in where the model takes them."""
+def inputs(model, arrays: dict) -> dict:
+    """A batch of `validation.tiny.batch` as the model takes it; positions go in where it takes them."""
     batch = {"input_ids": arrays["ids"]}
     if not arrays["segments"].all():
         batch["attention_mask"] = arrays["segments"] > 0
@@ -58,7 +61,7 @@ def forward(model, arrays: dict):
         batch["position_ids"] = arrays["positions"]
     if "labels" in taken:
         batch["labels"] = arrays["targets" if model.config.model_type in UNSHIFTED else "labels"]
-    return model(**{name: torch.from_numpy(array.astype(np.int64)) for name, array in batch.items()})
+    return {name: torch.from_numpy(array.astype(np.int64)) for name, array in batch.items()}
 
 
 def gradients(model) -> dict[str, np.ndarray | None]:

@@ -71,14 +71,14 @@ def variants(model_type: str) -> list[Tiny]:
                  variant.get("seed", 1), variant.get("why", "")) for name, variant in entry["variants"].items()]
 
 
-def batch(tiny: Tiny, length: int, padding: str) -> dict:
+def batch(tiny: Tiny, length: int, padding: str, seed: int = 3) -> dict:
     """The arrays of `validation.parity.cases.batch_arrays`, for two rows, of which the second is padded on one side.
 
     The first is full: some models take the length of the longest row into the computation."""
     import numpy as np
 
     padding = "right" if tiny.model_type in NO_POSITIONS else padding
-    generator = np.random.default_rng([3, length])
+    generator = np.random.default_rng([seed, length])
     ids = generator.integers(6, tiny.config["vocab_size"] - RESERVED, (2, length)).astype(np.int32)
     segments = np.ones((2, length), np.int32)
     if tiny.fault.padded:

@@ -7,7 +7,7 @@ import json
 import sys
 
 from hierarchos.errors import UserError, nearest
-from validation.parity.cases import CASES
+from validation.parity.cases import cases_of, names
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,8 +18,8 @@ def main(arguments: list[str] | None = None) -> int:
     from validation.parity.report import DOCS, line, markdown
 
     engine, records = open_engine(options.device), []
-    for name in options.names or CASES:
-        for case in CASES[name]:
+    for name in options.names or names():
+        for case in cases_of(name):
             if options.case and options.case not in case.name:
                 continue
             found = compare(case, engine, options.orders or ORDERS)
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(arguments: list[str] | None):
     parser = argparse.ArgumentParser(prog="python -m validation.parity", description="Compares with Transformers in float64 and float32.")
-    parser.add_argument("names", nargs="*", help=f"model types ({', '.join(CASES)}); all by default")
+    parser.add_argument("names", nargs="*", help="model types; all by default")
     parser.add_argument("--device", default="auto", help="auto, a number, part of a name, or numpy for the NumPy twins")
     parser.add_argument("--case", help="only variants whose name contains this")
     parser.add_argument("--orders", type=int, help="orders in which float32 PyTorch runs AdamW with eps 1e-8 (1: only its own)")
@@ -44,8 +44,8 @@ def parse(arguments: list[str] | None):
     parser.add_argument("--write-docs", action="store_true", help="write docs/parity.md")
     options = parser.parse_args(arguments)
     for name in options.names:
-        if name not in CASES:
-            raise UserError(f"no parity cases for {name!r}", nearest=nearest(name, CASES), hint="there are: " + ", ".join(CASES))
+        if name not in names():
+            raise UserError(f"no parity cases for {name!r}", nearest=nearest(name, names()), hint="there are: " + ", ".join(names()))
     return options
 
 

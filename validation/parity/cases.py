@@ -8,6 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hierarchos.models.registry import FAMILIES
+from validation.tiny import Tiny, batch, table, variants
+
 SMALL = {"vocab_size": 131, "hidden_size": 72, "intermediate_size": 100, "num_hidden_layers": 2, "num_attention_heads": 6,
          "num_key_value_heads": 2, "head_dim": 12, "max_position_embeddings": 96}
 EDGE = {"vocab_size": 259, "hidden_size": 136, "intermediate_size": 264, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -25,8 +28,9 @@ LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 4.0, "low_fre
 class Case:
     """One variant: configuration and batch. padding: none, right, left, packed (several documents in a row).
 
-    seed: of the token ids; chosen by `seeds.py`, which looks at PyTorch only, so that its float32 agrees with itself: every order of
-    its sums is close to the gate that its usual order sets or below, and after 2 AdamW steps its error is at most 1.2e-7."""
+    tiny: where the variant comes from `validation.tiny`. seed: of the token ids; chosen by `seeds.py`, which looks at PyTorch only, so
+    that its float32 agrees with itself: every order of its sums is close to the gate that its usual order sets or below, and after 2
+    AdamW steps its error is at most 1.2e-7."""
 
     model_type: str
     name: str
@@ -35,6 +39,7 @@ class Case:
     length: int = 7
     padding: str = "none"
     seed: int = 3
+    tiny: Tiny | None = field(default=None, hash=False)
 
 
 def shapes(model_type: str, small: dict, edge: dict) -> list[Case]:
@@ -79,14 +84,27 @@ CASES: dict[str, list[Case]] = {
 }
 
 SEEDS = json.loads(Path(__file__).with_name("seeds.json").read_text(encoding="utf-8"))      # see Case.seed; seeds.py writes them
-for _name, _seeds in SEEDS.items():
-    CASES[_name] = [replace(case, seed=_seeds[case.name]["seed"]) if case.name in _seeds else case for case in CASES[_name]]
+
+
+def names() -> list[str]:
+    """The model types that have cases: all families that the table of small configurations knows."""
+    return sorted(name for name in FAMILIES if name in CASES or name in table())
+
+
+def cases_of(model_type: str) -> list[Case]:
+    """The cases of a family: those above, and each variant of the table in a short and a longer batch, padded on either side."""
+    small = [Case(model_type, f"{tiny.name}, 2x{length}, {padding} padding", tiny.config, 2, length, padding, tiny=tiny)
+             for tiny in (variants(model_type) if model_type in table() else ()) for length, padding in ((7, "right"), (72, "left"))]
+    seeds = SEEDS.get(model_type, {})
+    return [replace(case, seed=seeds[case.name]["seed"]) if case.name in seeds else case for case in (*CASES.get(model_type, ()), *small)]
 
 
 def batch_arrays(case: Case, vocab_size: int) -> dict[str, np.ndarray]:
     """ids, positions, segments, labels (i32 [rows, length]; -100 = not trained), targets and token_weights, seeded by the case.
 
     Rows have different lengths where there is padding. The first token of a document is no label: what precedes it is not its."""
+    if case.tiny:
+        return batch(case.tiny, case.length, case.padding, case.seed)
     generator = np.random.default_rng([case.seed, case.rows, case.length])
     shape = (case.rows, case.length)
     ids = generator.integers(6, vocab_size, shape, dtype=np.int32)

@@ -64,13 +64,12 @@ def steps(engine, case: Case, arrays: dict, truth, single, orders: int):
 def round_trip(reference, model, values: dict, case: Case, arrays: dict):
     """Our package in Transformers gives equal logits; the package that Transformers writes gives equal values here."""
     import torch
-    from transformers import AutoModelForCausalLM
 
-    batch = oracle.inputs_of(case, arrays)
+    batch = oracle.inputs_of(case, reference, arrays)
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         ours, theirs = Path(folder) / "ours", Path(folder) / "theirs"
         save_model(ours, model, values, shard_bytes=100_000)
-        again = AutoModelForCausalLM.from_pretrained(ours, attn_implementation="eager")
+        again = type(reference).from_pretrained(ours, attn_implementation=reference.config._attn_implementation)
         difference = (again(**batch).logits - reference(**batch).logits).abs().max()
         yield "exported package in Transformers, logits", Measure(float(difference), 0.0, 0.0)
         reference.save_pretrained(theirs)

@@ -13,12 +13,14 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 from validation.parity.cases import Case
 
 CONVERSIONS = (torch.Tensor.to, torch.Tensor.type)
 SOFTMAX = (torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
 CIRCULAR = (torch.Tensor.cos, torch.Tensor.sin, torch.cos, torch.sin)
+disable_progress_bar()
 torch.set_num_threads(1)      # the same sums everywhere; these models are too small for more
 
 ORDERS = 12           # of float32 PyTorch, for the runs whose outcome depends on rounding noise
@@ -90,6 +92,10 @@ class Reordering:
 
 def build(case: Case):
     """The float32 reference model with randomised weights, so that every norm and bias bites."""
+    if case.tiny:
+        from validation.reference import build as build_tiny
+
+        return build_tiny(case.tiny, double=False)
     config = CONFIG_MAPPING[case.model_type](**case.config, bos_token_id=1, eos_token_id=2, pad_token_id=None)
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
@@ -105,8 +111,12 @@ def values_of(model) -> dict[str, np.ndarray]:
     return {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
 
 
-def inputs_of(case: Case, arrays: dict) -> dict:
+def inputs_of(case: Case, model, arrays: dict) -> dict:
     """The batch as the reference takes it. Packed rows are recognised by their positions, when there is no mask."""
+    if case.tiny:
+        from validation.reference import inputs
+
+        return inputs(model, arrays)
     batch = {"input_ids": arrays["ids"], "position_ids": arrays["positions"], "labels": arrays["labels"]}
     if case.padding != "packed":
         batch["attention_mask"] = (arrays["segments"] > 0).astype(np.int64)
@@ -115,8 +125,8 @@ def inputs_of(case: Case, arrays: dict) -> dict:
 
 def run(case: Case, arrays: dict, settings, double: bool) -> Results:
     """Everything that is compared, in one precision. settings: (steps, eps, decay) of each AdamW run."""
-    batch = inputs_of(case, arrays)
     models = [precise(build(case)) if double else build(case) for _ in range(1 + len(settings))]
+    batch = inputs_of(case, models[0], arrays)
     with StayDouble() if double else nullcontext():
         model = models[0]
         output = model(**batch)
@@ -135,7 +145,7 @@ def realisations(case: Case, arrays: dict, setting: tuple, count: int = ORDERS) 
     for number in range(count):
         model, order = build(case), Reordering(number)
         permuted = order.apply(model)
-        train(model, inputs_of(case, order.arrays(arrays, model.config.vocab_size)), *setting)
+        train(model, inputs_of(case, model, order.arrays(arrays, model.config.vocab_size)), *setting)
         order.undo(model, permuted)
         results.append({name: _array(parameter) for name, parameter in model.named_parameters()})
     return results

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from validation.parity import oracle
-from validation.parity.cases import CASES, SEEDS, Case, batch_arrays
+from validation.parity.cases import SEEDS, Case, batch_arrays, cases_of, names
 from validation.parity.gates import SETTINGS, after_steps
 
 TARGET = Path(__file__).with_name("seeds.json")
@@ -54,8 +54,8 @@ def main() -> None:
     parser.add_argument("--tries", type=int, default=8)
     parser.add_argument("--enough", type=float, default=0.8, help="stop at the first seed whose share is at most this")
     options = parser.parse_args()
-    for name in options.names or [name for name in CASES if name not in SEEDS]:
-        SEEDS[name] = {case.name: best_seed(case, options.tries, options.enough) for case in CASES[name]}
+    for name in options.names or [name for name in names() if name not in SEEDS]:
+        SEEDS[name] = {case.name: best_seed(case, options.tries, options.enough) for case in cases_of(name)}
         TARGET.write_text(json.dumps(SEEDS, indent=1) + "\n", encoding="utf-8")
 
 
