@@ -51,7 +51,8 @@ def stage_message(failed: object) -> str:
     """What a person is told about a failed stage: our own errors in full, foreign ones with their type."""
     error = failed.error
     known = isinstance(error, UserError) or type(error).__module__.startswith("hierarchos.")
-    return str(error) if known else f"{type(error).__name__}: {error}"
+    notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
+    return (str(error) if known else f"{type(error).__name__}: {error}") + notes
 
 
 def status_of(error: BaseException) -> int:

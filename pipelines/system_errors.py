@@ -18,7 +18,7 @@ def told(error: BaseException, outcome: str | None = None) -> UserError | None:
     if not isinstance(error, OSError):
         return None
     if error.errno in FULL:
-        hint = "free some space; run.resume=latest goes on from the last checkpoint"
+        hint = "free some space, then run.resume=latest goes on"
         return UserError("the disk is full", where=_place(error), hint=hint, outcome=outcome or "nothing that was saved is lost")
     if error.errno in PLACES and error.filename is not None:
         return UserError(f"{_place(error)} {PLACES[error.errno]}", outcome=outcome)

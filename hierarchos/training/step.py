@@ -37,7 +37,8 @@ class TrainStep:
     def program(self, key: tuple, graph: Callable[[], Graph]) -> Program:
         """The program of `key` (its first word is its label), compiled at its first use."""
         if key not in self.programs:
-            self.programs[key] = compile_program(graph(), self.state.device, self.state.store, profile=self.profile)
+            label = f"{key[0]} of {key[1]} x {key[2]} tokens" if len(key) > 2 else key[0]
+            self.programs[key] = compile_program(graph(), self.state.device, self.state.store, profile=self.profile, label=label)
         return self.programs[key]
 
     def step_program(self, rows: int, length: int) -> Program:

@@ -53,7 +53,7 @@ class DeviceLost(VulkanError):
         super().__init__(
             f"the device was lost while running {label!r}{listed}\n"
             "  the usual causes are a kernel that ran longer than the driver's watchdog allows, or a driver fault\n"
-            "  lower the batch size or sequence length, or shorten submissions (max_submit_seconds); files on disk are untouched")
+            "  lower the batch size or sequence length, or shorten submissions; files on disk are untouched")
 
 
 class DeviceTimeout(VulkanError):

@@ -135,7 +135,7 @@ class Memory:
         allocation.view = None
 
     def out_of_memory(self, label: str, nbytes: int) -> OutOfMemory:
-        largest = sorted(((a.label, a.nbytes) for a in self.allocations), key=lambda entry: -entry[1])[:4]
+        largest = sorted(((a.label, a.nbytes) for a in self.allocations), key=lambda entry: (-entry[1], entry[0]))[:4]
         return OutOfMemory(label, nbytes, self.used, self.device.info.heap_bytes, self.device.info.max_buffer, largest)
 
     def close(self) -> None:

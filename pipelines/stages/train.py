@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +60,8 @@ class Train(BaseStage):
                           observer=observer, profile=config.run.profile, fingerprint=hash_json(self.settings(config)))
         if not (context.resuming and resumed(context, trainer)):
             trainer.start(values())
-        result = trainer.run()
+        with account_of_loss(trainer):
+            result = trainer.run()
         if config.run.profile:
             kernel_table(context.progress, trainer.step.programs)
         return facts_of(result, context.run.path, model.size) | {"planned_bytes": need.total, "peak_bytes": context.device.memory.peak}
@@ -86,6 +88,22 @@ def resumed(context: Context, trainer: Trainer) -> bool:
         context.progress.line("train: there is no whole checkpoint; training starts at step 1")
         return False
     return True
+
+
+@contextmanager
+def account_of_loss(trainer: Trainer) -> Iterator[None]:
+    """Adds to an error of the device how far training was, what is saved, and which settings help."""
+    from hierarchos.training.checkpoint import latest_checkpoint
+    from hierarchos.vulkan.errors import VulkanError
+
+    try:
+        yield
+    except VulkanError as error:
+        kept = latest_checkpoint(trainer.checkpoint_folder)
+        saved = f"checkpoint {kept.path.name} is whole, run.resume=latest goes on from it" if kept else "no checkpoint was written yet"
+        error.add_note(f"{trainer.counters.step} of {trainer.steps} steps were done; {saved}")
+        error.add_note("settings that help: train.batch_size, train.sequence_length, train.recompute, device.max_submit_ms, device.select")
+        raise
 
 
 def facts_of(result: TrainResult, run: Path, parameters: int) -> dict:

@@ -15,7 +15,7 @@ def test_a_lost_device_names_the_submission_and_its_largest_kernels(own_device, 
     with pytest.raises(DeviceLost) as error:
         recording.run()
     assert "lost while running 'train step'" in str(error.value)
-    assert error.value.kernels[0].startswith("large  groups 100x1x1") and "max_submit_seconds" in str(error.value)
+    assert error.value.kernels[0].startswith("large  groups 100x1x1") and "shorten submissions" in str(error.value)
 
 
 def test_after_the_loss_every_use_says_so_and_closing_works(own_device):
