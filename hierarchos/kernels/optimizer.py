@@ -10,6 +10,7 @@ from hierarchos.kernels.reduce import reduce_launches
 
 BLOCK = 64                          # floats that share one entry of the group table; parameters start at multiples of it
 ADAMW_HEAD, SGD_HEAD = 5, 2         # scalars before the first group's pair
+MOST_LOOPS = 32768                  # iterations of an invocation: Mesa 22.3's software driver ends it silently after 65535, all loops added
 
 
 def adamw_scalars(step: int, groups: list[tuple[float, float]], betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> np.ndarray:
@@ -77,7 +78,8 @@ def sgd(inputs: list[Operand], momentum: bool, nesterov: bool, profile: Profile)
 def _step(rule, n, states, gradients, groups, scalars, scale, label, operations, nbytes, profile) -> Launch:
     local = profile.subgroup if profile.device_class == "cpu" else 256
     blocks = n // BLOCK
-    each = max(4, -(-blocks // min(profile.max_groups, 64 * profile.compute_units)))
+    workgroups = max(64 * profile.compute_units, -(-blocks * (1 + max(1, BLOCK // local)) // MOST_LOOPS))
+    each = max(4, -(-blocks // min(profile.max_groups, workgroups)))
     grid = (max(1, -(-blocks // each)), 1, 1)
     arguments = (*states, gradients, groups, scalars, scale, U32(blocks), U32(each), U32(0))
     return Launch("optimizer_step", grid, arguments, (local, rule), label, operations, nbytes)
@@ -86,7 +88,7 @@ def _step(rule, n, states, gradients, groups, scalars, scale, label, operations,
 def sum_of_squares(x: Operand, profile: Profile) -> Lowering:
     """Input x [N] to output [1]: squares summed by lane, then the lanes' sums."""
     local = profile.subgroup if profile.device_class == "cpu" else 256
-    groups = max(1, min(4 * profile.compute_units, x.size // (32 * local)))
+    groups = max(1, min(4 * profile.compute_units, x.size // (32 * local)), -(-x.size // (local * MOST_LOOPS)))
     chunk = -(-x.size // (groups * 32 * local)) * 32 * local
     lanes = groups * local
     parts = Operand((lanes,), "f32", (1,))

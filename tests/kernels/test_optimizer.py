@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 from hierarchos.graph.ops.optimizer import SGD, AdamW, SumOfSquares
-from hierarchos.kernels.launch import Profile
-from hierarchos.kernels.optimizer import BLOCK, adamw_scalars, sgd_scalars
+from hierarchos.kernels.launch import Operand, Profile
+from hierarchos.kernels.optimizer import BLOCK, adamw, adamw_scalars, sgd_scalars, sum_of_squares
 from tests.support import run_op
 
 GPU = Profile("gpu", subgroup=8, compute_units=4)
@@ -54,6 +54,24 @@ def test_a_scale_that_is_not_finite_changes_nothing(device, scale):
     found = run_op(device, AdamW(), p, m, v, g, groups, scalars, np.array([scale], np.float32))
     for after, before in zip(found, (p, m, v), strict=True):
         np.testing.assert_array_equal(after, before)
+
+
+def test_sum_of_squares_of_many_elements(device):
+    """Mesa 22.3's software driver ends an invocation after 65535 iterations; this size took more."""
+    x = np.ones(5_000_000, np.float32)
+    (found,) = run_op(device, SumOfSquares(), x)
+    assert found.tolist() == [5_000_000.0]
+
+
+@pytest.mark.parametrize("n", [BLOCK, 1 << 20, 134_515_072, 8_000_000_000 // BLOCK * BLOCK])
+def test_no_invocation_loops_longer_than_the_software_driver_allows(n):
+    cpu = Profile("cpu", subgroup=8, compute_units=2)
+    x, pairs = Operand((n,), "f32", (1,)), Operand((9,), "f32", (1,))
+    blocks, one = Operand((n // BLOCK,), "u32", (1,)), Operand((1,), "f32", (1,))
+    squares, step = sum_of_squares(x, cpu).launches[0], adamw([x, x, x, x, blocks, pairs, one], cpu).launches[0]
+    chunk, each = (launch.arguments[-2].value for launch in (squares, step))
+    assert squares.groups[0] * chunk >= n and chunk // 8 + chunk // 256 < 65535
+    assert step.groups[0] * each >= n // BLOCK and each * (1 + BLOCK // 8) < 65535
 
 
 @pytest.mark.parametrize("profile", [None, GPU], ids=["device", "gpu"])
