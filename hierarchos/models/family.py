@@ -30,7 +30,6 @@ class Family:
     forward: Callable[[Any, Weights, Batch], Output]
     tiny: dict = field(default_factory=dict)
     task: str = "causal"
-    aliases: tuple[str, ...] = ()
     base: str = "model"
     embedding: str = "model.embed_tokens.weight"
     head: str = "lm_head.weight"

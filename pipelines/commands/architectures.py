@@ -1,6 +1,7 @@
 """usage: hierarchos architectures [--json]
 
-Lists the model families that can be trained and run: the model_type of a package's config.json.
+Lists the model families that can be trained and run, and the other model types that each computes: the model_type of a
+package's config.json. Of models that see or hear, the text model is trained and run.
 """
 from __future__ import annotations
 
@@ -10,12 +11,19 @@ from pipelines.commands.words import take
 
 
 def run(words: list[str]) -> int:
-    """Prints one family a line, or JSON."""
+    """Prints one family a line, or a JSON list of objects."""
     flags, _ = take(words, "--json")
-    from hierarchos.models.registry import FAMILIES
-
+    rows = listing()
     if "--json" in flags:
-        print(json.dumps(sorted(FAMILIES)))
+        print(json.dumps(rows))
     else:
-        print("\n".join(sorted(FAMILIES)))
+        print("\n".join(f"{row['model_type']:<22}{', '.join(row['aliases'])}".rstrip() for row in rows))
     return 0
+
+
+def listing() -> list[dict]:
+    """model_type, aliases and task of each family."""
+    from hierarchos.models.aliases import aliases_of
+    from hierarchos.models.registry import FAMILIES, family
+
+    return [{"model_type": name, "aliases": aliases_of(name), "task": family(name).task} for name in sorted(FAMILIES)]

@@ -125,9 +125,10 @@ def test_check_tells_what_is_wrong_in_a_file(place):
 
 
 def test_architectures(place):
-    families = json.loads(place.call("architectures", "--json").out)
-    assert {"gpt2", "llama", "mistral", "qwen2", "qwen3"} <= set(families)
-    assert place.call("architectures").out.split() == families
+    families = {row["model_type"]: row for row in json.loads(place.call("architectures", "--json").out)}
+    assert {"gpt2", "llama", "mistral", "qwen2", "qwen3"} <= families.keys()
+    assert "llava" in families["llama"]["aliases"] and families["llama"]["task"] == "causal"
+    assert [line.split()[0] for line in place.call("architectures").out.splitlines()] == list(families)
 
 
 def test_devices_and_doctor(place):
