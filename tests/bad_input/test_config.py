@@ -90,9 +90,9 @@ data.layout takes pack or pad, not "packed"
 precision.compute=bf16 is not available yet
   command line
   this version computes in fp32            nothing was started"""),
-    line("unknown option", ["train", "model=gpt3_tiny"], f"""\
-model=gpt3_tiny is not there               command line
-  did you mean  model=gpt2_tiny ?
+    line("unknown option", ["train", "model=llama_tniy"], f"""\
+model=llama_tniy is not there              command line
+  did you mean  model=llama_tiny ?
   {MODELS}
   nothing was started"""),
     line("a file as an option", ["train", "data=rows.jsonl"], """\
@@ -507,9 +507,9 @@ train.steps refers to something that is not there: Interpolation key 'train.epoc
   did you mean  ${train.epochs} ?          nothing was started"""),
     file("a reference to the wrong type", """\
 train:
-  steps: ${train.learning_rate}
+  steps: ${train.optimizer.beta1}
 """, """\
-train.steps refers to a value that does not fit: Value '0.001' of type 'float' could not be converted to Integer
+train.steps refers to a value that does not fit: Value '0.9' of type 'float' could not be converted to Integer
   configuration
   nothing was started"""),
     file("a required value", """\
