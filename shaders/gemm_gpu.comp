@@ -3,15 +3,19 @@
 //   C [M,N] = activation(scale * op(A) [M,K] op(B) [K,N] + bias [N] + residual [M,N])
 //   A is stored [M,K], or [K,M] when TRANSPOSE_A; B is stored [K,N], or [N,K] when TRANSPOSE_B; unit last stride.
 //
-// A workgroup owns TILE_M x TILE_N outputs and walks K in steps of TILE_K; an invocation owns EACH_M x EACH_N of them, in
-// groups of 4 x 4 spread over the tile, so that shared memory is read by vec4 without bank conflicts. Any M, N, K: tiles that
-// hang over an edge take checked loads and stores (a uniform branch). 16-byte loads where addresses and strides allow.
-// Each output is a sum over blocks of `k_block` k (a multiple of TILE_K) of chains of FMAs, added up in C, because one long
-// chain errs several times as much as PyTorch's blocked sums do. Split K: workgroup z = batch * splits + part computes k in
-// [part k_part, (part + 1) k_part) into C + part * c_part; gemm_reduce adds the parts in order.
+// A workgroup owns TILE_M x TILE_N outputs and walks K in steps of TILE_K, in SLICES parts side by side: slice s of its invocations
+// takes k [s TILE_K / SLICES, (s + 1) TILE_K / SLICES) of every step, and the slices are added up at the end (1 + 2, then 0 + 1 for
+// four: a fixed tree). An invocation owns EACH_M x EACH_N outputs, in groups of 4 x 4 spread over the tile. Shared memory holds four
+// rows (columns) of one k as a vec4, at a place mixed with k / 4, so that stores and loads meet no bank conflicts. Any M, N, K:
+// tiles that hang over an edge, or operands off 16-byte borders, take checked loads (a branch for the whole workgroup).
+// The invocations of 32 are spread so that neighbours read the same vec4 of A, and neighbours of two the same of B: on NVIDIA such
+// reads take half the time. With BLOCKS, each output is a sum over blocks of `k_block` k (a multiple of TILE_K) of chains of FMAs,
+// because one long chain errs several times as much as PyTorch's blocked sums do.
+// Split K: workgroup z = batch * splits + part computes k in [part k_part, (part + 1) k_part) into C + part * c_part; gemm_reduce
+// adds the parts in order.
 //
-// Limits: invocations = TILE_M TILE_N / (EACH_M EACH_N); TILE_M TILE_K / 4 and TILE_N TILE_K / 4 are multiples of it;
-// EACH_M, EACH_N, TILE_K multiples of 4. NumPy twin: hierarchos.kernels.gemm.matmul_reference.
+// Limits: invocations = SLICES TILE_M TILE_N / (EACH_M EACH_N); TILE_M TILE_K / 4 and TILE_N TILE_K / 4 are multiples of it;
+// EACH_M, EACH_N, TILE_K / SLICES multiples of 4; TILE_M, TILE_N powers of two, TILE_N / EACH_N >= 8, TILE_M / EACH_M >= 4. NumPy twin: hierarchos.kernels.gemm.matmul_reference.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -29,6 +33,8 @@ layout(constant_id = 6) const bool TRANSPOSE_A = false;
 layout(constant_id = 7) const bool TRANSPOSE_B = false;
 layout(constant_id = 8) const bool RESIDUAL = false;
 layout(constant_id = 9) const uint ACTIVATION = 0;
+layout(constant_id = 10) const uint SLICES = 1;
+layout(constant_id = 11) const bool BLOCKS = false;
 
 layout(push_constant, scalar) uniform Arguments {
     uint64_t a, b, c, bias, residual;       // bias, residual: 0 when absent
@@ -39,128 +45,173 @@ layout(push_constant, scalar) uniform Arguments {
     uint splits, k_part, c_part, k_block;
 };
 
-const uint THREADS = TILE_M * TILE_N / (EACH_M * EACH_N);
-const uint WIDE = TILE_N / EACH_N;                         // invocations along N
+const uint THREADS = TILE_M * TILE_N / (EACH_M * EACH_N), ALL = SLICES * THREADS;
+const uint WIDE = TILE_N / EACH_N, HIGH = TILE_M / EACH_M; // invocations along N and M
 const uint GROUPS_M = EACH_M / 4, GROUPS_N = EACH_N / 4;
-const uint LOADS_A = TILE_M * TILE_K / 4 / THREADS, LOADS_B = TILE_N * TILE_K / 4 / THREADS;
-const uint LINE_A = TILE_M / 4 + 1, LINE_B = TILE_N / 4 + 1;   // in vec4; one more against bank conflicts
+const uint LOADS_A = TILE_M * TILE_K / 4 / ALL, LOADS_B = TILE_N * TILE_K / 4 / ALL;
+const uint LINE_A = TILE_M / 4, LINE_B = TILE_N / 4;       // in vec4
+const uint MIX_A = LINE_A < 8 ? LINE_A - 1 : 7, MIX_B = LINE_B < 8 ? LINE_B - 1 : 7;
+const uint STEPS = TILE_K / SLICES;                        // k of a slice in each step
+const uint HALF = TILE_K * (LINE_A + LINE_B), SUMS = SLICES / 2 * TILE_M * TILE_N / 4;
 
-shared vec4 tile_a[2][TILE_K * LINE_A];
-shared vec4 tile_b[2][TILE_K * LINE_B];
+shared vec4 memory[2 * HALF > SUMS ? 2 * HALF : SUMS];                  // two halves of A and B; then the sums of slices
 
-struct Source { uint64_t base; uint stride, lines, extent; bool aligned; };
+uint place_a(uint half_, uint k, uint quad) { return half_ * HALF + k * LINE_A + (quad ^ (k / 4 & MIX_A)); }
+uint place_b(uint half_, uint k, uint quad) { return half_ * HALF + TILE_K * LINE_A + k * LINE_B + (quad ^ (k / 4 & MIX_B)); }
 
-Source source_of(uint64_t base, uint stride, uint lines, uint extent) {
-    return Source(base, stride, lines, extent, (uint(base) & 15) == 0 && stride % 4 == 0);
+// Part `index` of a tile of `side` rows or columns: where it begins in memory, from the tile's first element. Along K, four k of
+// one row; else four rows of one k.
+uint64_t part_offset(bool along_k, uint index, uint side, uint stride) {
+    uint line = along_k ? index / (TILE_K / 4) : index / (side / 4), at = along_k ? index % (TILE_K / 4) : index % (side / 4);
+    return 4ul * (uint64_t(line) * stride + 4 * at);
 }
 
-// Elements at .. at + 3 of a line; 0 outside when checked.
-vec4 fetch(Source s, uint line, uint at, bool whole) {
-    Floats p = Floats(s.base + 4ul * (uint64_t(line) * s.stride + at));
-    if (whole) return s.aligned ? Vec4s(uint64_t(p)).at[0] : vec4(p.at[0], p.at[1], p.at[2], p.at[3]);
+// Up to four elements; 0 from `valid` on.
+vec4 fetch_checked(uint64_t address, int valid) {
+    Floats p = Floats(address);
     vec4 v = vec4(0.0);
-    if (line < s.lines) {
-        if (at < s.extent) v.x = p.at[0];
-        if (at + 1 < s.extent) v.y = p.at[1];
-        if (at + 2 < s.extent) v.z = p.at[2];
-        if (at + 3 < s.extent) v.w = p.at[3];
-    }
+    [[unroll]] for (int i = 0; i < 4; i++) if (i < valid) v[i] = p.at[i];
     return v;
 }
 
-// Part `index` of a tile of `side` rows or columns and TILE_K k. Along K: 4 k of one row; else 4 rows of one k.
-vec4 fetch_part(Source s, bool along_k, uint index, uint side, uint origin, uint at_k, bool whole) {
-    if (along_k) return fetch(s, origin + index / (TILE_K / 4), at_k + 4 * (index % (TILE_K / 4)), whole);
-    return fetch(s, at_k + index / (side / 4), origin + 4 * (index % (side / 4)), whole);
+// How many of the four elements of a part lie inside; rows and k that are left from the tile's first element on.
+int inside_part(bool along_k, uint index, uint side, int rows_left, int k_left) {
+    int line = int(along_k ? index / (TILE_K / 4) : index / (side / 4)), at = 4 * int(along_k ? index % (TILE_K / 4) : index % (side / 4));
+    return along_k ? (line < rows_left ? k_left - at : 0) : (line < k_left ? rows_left - at : 0);
 }
 
 void keep_a(uint half_, uint index, vec4 v) {
-    if (TRANSPOSE_A) tile_a[half_][index / (TILE_M / 4) * LINE_A + index % (TILE_M / 4)] = v;
+    if (TRANSPOSE_A) memory[place_a(half_, index / LINE_A, index % LINE_A)] = v;
     else {
         uint row = index / (TILE_K / 4), first = 4 * (index % (TILE_K / 4));
-        [[unroll]] for (uint i = 0; i < 4; i++) tile_a[half_][(first + i) * LINE_A + row / 4][row % 4] = v[i];
+        [[unroll]] for (uint i = 0; i < 4; i++) memory[place_a(half_, first + i, row / 4)][row % 4] = v[i];
     }
 }
 
 void keep_b(uint half_, uint index, vec4 v) {
-    if (!TRANSPOSE_B) tile_b[half_][index / (TILE_N / 4) * LINE_B + index % (TILE_N / 4)] = v;
+    if (!TRANSPOSE_B) memory[place_b(half_, index / LINE_B, index % LINE_B)] = v;
     else {
         uint column = index / (TILE_K / 4), first = 4 * (index % (TILE_K / 4));
-        [[unroll]] for (uint i = 0; i < 4; i++) tile_b[half_][(first + i) * LINE_B + column / 4][column % 4] = v[i];
+        [[unroll]] for (uint i = 0; i < 4; i++) memory[place_b(half_, first + i, column / 4)][column % 4] = v[i];
     }
 }
 
-// Adds four sums to the target: to bias and residual in the first block of K, then to what the target holds.
-void put(uint64_t C, uint64_t R, uint row, uint column, vec4 sum, bool first, bool last) {
+// Stores four sums with the epilogue.
+void put(uint64_t C, uint64_t R, uint row, uint column, vec4 sum) {
     vec4 v = sum * scale;
-    Floats target = Floats(C + 4ul * (uint64_t(row) * ldc + column));
-    Floats before = first ? Floats(R + 4ul * (uint64_t(row) * ldr + column)) : target;
+    Floats target = Floats(C + 4ul * (uint64_t(row) * ldc + column)), before = Floats(R + 4ul * (uint64_t(row) * ldr + column));
     [[unroll]] for (uint i = 0; i < 4; i++)
         if (column + i < n) {
-            if (first && bias != 0) v[i] += Floats(bias).at[column + i];
-            if (!first || RESIDUAL) v[i] += before.at[i];
-            if (last) v[i] = activate(ACTIVATION, v[i]);
+            if (bias != 0) v[i] += Floats(bias).at[column + i];
+            if (RESIDUAL) v[i] += before.at[i];
+            v[i] = activate(ACTIVATION, v[i]);
         }
     if (column + 4 <= n && (uint(uint64_t(target)) & 15) == 0) Vec4s(uint64_t(target)).at[0] = v;
     else [[unroll]] for (uint i = 0; i < 4; i++) if (column + i < n) target.at[i] = v[i];
 }
 
-void main() {
-    uint id = gl_LocalInvocationID.x, row = gl_WorkGroupID.y * TILE_M, column = gl_WorkGroupID.x * TILE_N;
-    uint entry = gl_WorkGroupID.z / splits, part = gl_WorkGroupID.z % splits;
-    uint outer = entry / batch_inner, inner = entry % batch_inner;
-    uint begin = part * k_part, end = min(k, begin + k_part);
-    uint64_t A = a + 4ul * (uint64_t(outer) * a_outer + uint64_t(inner) * a_inner);
-    uint64_t B = b + 4ul * (uint64_t(outer) * b_outer + uint64_t(inner) * b_inner);
-    uint64_t C = c + 4ul * (uint64_t(outer) * c_outer + uint64_t(inner) * c_inner + uint64_t(part) * c_part);
-    uint64_t R = residual + 4ul * (uint64_t(outer) * r_outer + uint64_t(inner) * r_inner);
-    Source from_a = TRANSPOSE_A ? source_of(A, lda, end, m) : source_of(A, lda, m, end);
-    Source from_b = TRANSPOSE_B ? source_of(B, ldb, n, end) : source_of(B, ldb, end, n);
-    bool inside = row + TILE_M <= m && column + TILE_N <= n;
+vec4 sum[EACH_M][GROUPS_N], total[EACH_M][GROUPS_N];       // of the block, of the blocks before it
 
-    vec4 sum[EACH_M][GROUPS_N];
+void clear_sums() {
     [[unroll]] for (uint i = 0; i < EACH_M; i++)
-        [[unroll]] for (uint j = 0; j < GROUPS_N; j++) sum[i][j] = vec4(0.0);
-
-    vec4 next_a[LOADS_A], next_b[LOADS_B];
-    bool whole = inside && begin + TILE_K <= end;
-    [[unroll]] for (uint i = 0; i < LOADS_A; i++)
-        keep_a(0, id + i * THREADS, fetch_part(from_a, !TRANSPOSE_A, id + i * THREADS, TILE_M, row, begin, whole));
-    [[unroll]] for (uint i = 0; i < LOADS_B; i++)
-        keep_b(0, id + i * THREADS, fetch_part(from_b, TRANSPOSE_B, id + i * THREADS, TILE_N, column, begin, whole));
-    barrier();
-
-    uint x = id % WIDE, y = id / WIDE, half_ = 0;
-    for (uint at_k = begin; at_k < end; at_k += TILE_K) {
-        bool more = at_k + TILE_K < end;
-        whole = inside && at_k + 2 * TILE_K <= end;
-        if (more) {
-            [[unroll]] for (uint i = 0; i < LOADS_A; i++)
-                next_a[i] = fetch_part(from_a, !TRANSPOSE_A, id + i * THREADS, TILE_M, row, at_k + TILE_K, whole);
-            [[unroll]] for (uint i = 0; i < LOADS_B; i++)
-                next_b[i] = fetch_part(from_b, TRANSPOSE_B, id + i * THREADS, TILE_N, column, at_k + TILE_K, whole);
+        [[unroll]] for (uint j = 0; j < GROUPS_N; j++) {
+            sum[i][j] = vec4(0.0);
+            if (BLOCKS) total[i][j] = vec4(0.0);
         }
-        [[unroll]] for (uint step = 0; step < TILE_K; step++) {
+}
+
+void end_block() {
+    [[unroll]] for (uint i = 0; i < EACH_M; i++)
+        [[unroll]] for (uint j = 0; j < GROUPS_N; j++) {
+            total[i][j] += sum[i][j];
+            sum[i][j] = vec4(0.0);
+        }
+}
+
+// Adds the products of one step of K that lies in shared memory.
+void multiply(uint half_, uint slice, uint x, uint y) {
+    [[unroll]] for (uint quad = 0; quad < STEPS / 4; quad++)
+        [[unroll]] for (uint i4 = 0; i4 < 4; i4++) {
+            uint k = slice * STEPS + 4 * quad + i4;
             vec4 av[GROUPS_M], bv[GROUPS_N];
-            [[unroll]] for (uint g = 0; g < GROUPS_M; g++) av[g] = tile_a[half_][step * LINE_A + g * (TILE_M / EACH_M) + y];
-            [[unroll]] for (uint g = 0; g < GROUPS_N; g++) bv[g] = tile_b[half_][step * LINE_B + g * WIDE + x];
+            [[unroll]] for (uint g = 0; g < GROUPS_M; g++) av[g] = memory[place_a(half_, k, g * HIGH + y)];
+            [[unroll]] for (uint g = 0; g < GROUPS_N; g++) bv[g] = memory[place_b(half_, k, g * WIDE + x)];
             [[unroll]] for (uint i = 0; i < EACH_M; i++)
                 [[unroll]] for (uint j = 0; j < GROUPS_N; j++) sum[i][j] = fma(vec4(av[i / 4][i % 4]), bv[j], sum[i][j]);
         }
+}
+
+// Leaves the sums of all slices in slice 0.
+void add_slices(uint slice, uint thread) {
+    [[unroll]] for (uint half_ = SLICES / 2; half_ > 0; half_ /= 2) {
+        barrier();
+        if (slice >= half_ && slice < 2 * half_)
+            [[unroll]] for (uint i = 0; i < EACH_M; i++)
+                [[unroll]] for (uint j = 0; j < GROUPS_N; j++)
+                    memory[(((slice - half_) * EACH_M + i) * GROUPS_N + j) * THREADS + thread] = sum[i][j];
+        barrier();
+        if (slice < half_)
+            [[unroll]] for (uint i = 0; i < EACH_M; i++)
+                [[unroll]] for (uint j = 0; j < GROUPS_N; j++) sum[i][j] += memory[((slice * EACH_M + i) * GROUPS_N + j) * THREADS + thread];
+    }
+}
+
+// All k of this workgroup. fast: nothing hangs over an edge and all loads are aligned.
+void walk(bool fast, uint64_t A, uint64_t B, uint64_t C, uint64_t R, uint row, uint column, uint length) {
+    uint id = gl_LocalInvocationID.x, slice = id / THREADS, thread = id % THREADS, lane = thread % 32, line = thread / 32;
+    uint x = line % (WIDE / 8) * 8 + (lane & 1) + (lane >> 1 & 6), y = line / (WIDE / 8) * 4 + (lane >> 1 & 1) + (lane >> 3 & 2);
+    uint64_t from_a[LOADS_A], from_b[LOADS_B];
+    [[unroll]] for (uint i = 0; i < LOADS_A; i++) from_a[i] = A + part_offset(!TRANSPOSE_A, id + i * ALL, TILE_M, lda);
+    [[unroll]] for (uint i = 0; i < LOADS_B; i++) from_b[i] = B + part_offset(TRANSPOSE_B, id + i * ALL, TILE_N, ldb);
+    uint64_t step_a = 4ul * TILE_K * (TRANSPOSE_A ? lda : 1), step_b = 4ul * TILE_K * (TRANSPOSE_B ? 1 : ldb);
+    int rows = int(m - row), columns = int(n - column);
+    clear_sums();
+
+    vec4 next_a[LOADS_A], next_b[LOADS_B];
+    uint half_ = 1;
+    for (int at_k = -int(TILE_K); at_k < int(length); at_k += int(TILE_K)) {
+        bool more = at_k + int(TILE_K) < int(length);
+        int left = int(length) - at_k - int(TILE_K);
+        if (more && fast) {
+            [[unroll]] for (uint i = 0; i < LOADS_A; i++) next_a[i] = Vec4s(from_a[i]).at[0];
+            [[unroll]] for (uint i = 0; i < LOADS_B; i++) next_b[i] = Vec4s(from_b[i]).at[0];
+        } else if (more) {
+            [[unroll]] for (uint i = 0; i < LOADS_A; i++)
+                next_a[i] = fetch_checked(from_a[i], inside_part(!TRANSPOSE_A, id + i * ALL, TILE_M, rows, left));
+            [[unroll]] for (uint i = 0; i < LOADS_B; i++)
+                next_b[i] = fetch_checked(from_b[i], inside_part(TRANSPOSE_B, id + i * ALL, TILE_N, columns, left));
+        }
+        [[unroll]] for (uint i = 0; i < LOADS_A; i++) from_a[i] += step_a;
+        [[unroll]] for (uint i = 0; i < LOADS_B; i++) from_b[i] += step_b;
+        if (at_k >= 0) multiply(half_, slice, x, y);
         if (more) {
             half_ = 1 - half_;
-            [[unroll]] for (uint i = 0; i < LOADS_A; i++) keep_a(half_, id + i * THREADS, next_a[i]);
-            [[unroll]] for (uint i = 0; i < LOADS_B; i++) keep_b(half_, id + i * THREADS, next_b[i]);
+            [[unroll]] for (uint i = 0; i < LOADS_A; i++) keep_a(half_, id + i * ALL, next_a[i]);
+            [[unroll]] for (uint i = 0; i < LOADS_B; i++) keep_b(half_, id + i * ALL, next_b[i]);
         }
-        uint done = at_k + TILE_K - begin;
-        if (!more || done % k_block == 0)
-            [[unroll]] for (uint i = 0; i < EACH_M; i++) {
-                uint r = row + i / 4 * (4 * TILE_M / EACH_M) + 4 * y + i % 4;
-                [[unroll]] for (uint j = 0; j < GROUPS_N; j++) {
-                    if (r < m) put(C, R, r, column + 4 * (j * WIDE + x), sum[i][j], done <= k_block, !more);
-                    sum[i][j] = vec4(0.0);
-                }
-            }
+        if (BLOCKS && (at_k + int(TILE_K)) % int(k_block) == 0) end_block();
         barrier();
     }
+    if (BLOCKS) [[unroll]] for (uint i = 0; i < EACH_M; i++) [[unroll]] for (uint j = 0; j < GROUPS_N; j++) sum[i][j] += total[i][j];
+    if (SLICES > 1) add_slices(slice, thread);
+    if (slice == 0) [[unroll]] for (uint i = 0; i < EACH_M; i++) {
+        uint r = row + i / 4 * (4 * HIGH) + 4 * y + i % 4;
+        if (r < m) [[unroll]] for (uint j = 0; j < GROUPS_N; j++) put(C, R, r, column + 4 * (j * WIDE + x), sum[i][j]);
+    }
+}
+
+void main() {
+    uint row = gl_WorkGroupID.y * TILE_M, column = gl_WorkGroupID.x * TILE_N;
+    uint entry = gl_WorkGroupID.z / splits, part = gl_WorkGroupID.z % splits;
+    uint outer = entry / batch_inner, inner = entry % batch_inner;
+    uint begin = part * k_part, length = min(k, begin + k_part) - begin;
+    uint64_t first_a = TRANSPOSE_A ? uint64_t(begin) * lda + row : uint64_t(row) * lda + begin;
+    uint64_t first_b = TRANSPOSE_B ? uint64_t(column) * ldb + begin : uint64_t(begin) * ldb + column;
+    uint64_t A = a + 4ul * (uint64_t(outer) * a_outer + uint64_t(inner) * a_inner + first_a);
+    uint64_t B = b + 4ul * (uint64_t(outer) * b_outer + uint64_t(inner) * b_inner + first_b);
+    uint64_t C = c + 4ul * (uint64_t(outer) * c_outer + uint64_t(inner) * c_inner + uint64_t(part) * c_part);
+    uint64_t R = residual + 4ul * (uint64_t(outer) * r_outer + uint64_t(inner) * r_inner);
+    bool inside = row + TILE_M <= m && column + TILE_N <= n && length % TILE_K == 0;
+    bool aligned = ((uint(A) | uint(B)) & 15) == 0 && ((lda | ldb) & 3) == 0;
+    walk(inside && aligned, A, B, C, R, row, column, length);
 }

@@ -17,7 +17,7 @@ from hierarchos.graph.functions import sum as sum_over
 from hierarchos.graph.op import ShapeError, tracing
 from hierarchos.graph.ops.matmul import ACTIVATIONS, MatMul
 from hierarchos.graph.tensor import Graph, Spec
-from hierarchos.kernels.gemm_gpu import choose_tile
+from hierarchos.kernels.gemm_gpu import Tile, choose_tile
 from hierarchos.kernels.launch import Operand, Profile, row_major
 from tests.support import run_op
 
@@ -111,6 +111,15 @@ def test_folded_weight_gradient_sums_over_all_leading_axes(device, kind):
     check(device, MatMul(transpose_a=True, fold=True), normal(3, 37, 33), normal(3, 37, 65), profile=PROFILES[kind])
 
 
+@pytest.mark.parametrize("tile", [Tile(32, 32, 32, 4, 4, 4), Tile(64, 32, 16, 8, 4, 2)])
+@pytest.mark.parametrize("m,n,k,splits", [(128, 64, 96, 1), (70, 33, 101, 1), (64, 96, 256, 2)])
+def test_slices_of_k_are_added_up(device, monkeypatch, tile, m, n, k, splits):
+    monkeypatch.setattr("hierarchos.kernels.gemm_gpu.choose_tile", lambda *_: (tile, splits))
+    check(device, MatMul(), normal(m, k), normal(k, n), profile=PROFILES["gpu"])
+    check(device, MatMul(transpose_b=True, has_residual=True), normal(m, k), normal(n, k), normal(m, n), profile=PROFILES["gpu"])
+    check(device, MatMul(transpose_a=True), normal(k, m), normal(k, n), profile=PROFILES["gpu"])
+
+
 def test_a_row_has_the_same_bits_in_every_product(device):
     x, w = normal(70, 300), normal(96, 300)
     whole, = run_op(device, MatMul(transpose_b=True), x, w)
@@ -140,11 +149,11 @@ def test_tiles_for_a_large_gpu():
     large = Profile(device_class="gpu", subgroup=32, shared_bytes=49152, compute_units=132)
     for n in (2048, 4096):
         tile, splits = choose_tile(n, n, n, 1, large)
-        assert ((tile.m, tile.n), splits) == ((128, 256), 1)
+        assert ((tile.m, tile.n), splits) == ((128, 128), 1)
     tile, splits = choose_tile(1024, 1024, 1024, 1, large)
     assert tile.count(1024, 1024) * splits >= 0.9 * 132                     # nearly every multiprocessor has work
     tile, splits = choose_tile(64, 64, 64, 1, large)
-    assert ((tile.m, tile.n), splits) == ((32, 32), 1)
+    assert ((tile.m, tile.n), splits) == ((64, 32), 1)
     tile, splits = choose_tile(256, 1024, 8192, 1, large)                   # dW of a linear layer over 8192 tokens
     assert splits > 1 and tile.count(256, 1024) * splits >= 100
 
