@@ -32,22 +32,25 @@ def product(n: int, device: str):
 class Block(torch.nn.Module):
     """One layer of the GPT-2-like or the Llama workload."""
 
-    def __init__(self, width: int, inner: int, heads: int, gated: bool):
+    def __init__(self, width: int, inner: int, heads: int, keys: int, gated: bool):
         super().__init__()
-        self.heads, self.gated = heads, gated
+        self.heads, self.keys, self.gated = heads, keys, gated
         norm = torch.nn.RMSNorm if gated else torch.nn.LayerNorm
         self.norm1, self.norm2 = norm(width, eps=1e-5), norm(width, eps=1e-5)
-        self.q, self.k, self.v, self.o = (torch.nn.Linear(width, width, bias=not gated) for _ in range(4))
+        narrow = width // heads * keys
+        self.q, self.o = (torch.nn.Linear(width, width, bias=not gated) for _ in range(2))
+        self.k, self.v = (torch.nn.Linear(width, narrow, bias=not gated) for _ in range(2))
         self.up, self.down = torch.nn.Linear(width, inner, bias=not gated), torch.nn.Linear(inner, width, bias=not gated)
         self.gate = torch.nn.Linear(width, inner, bias=False) if gated else None
 
     def forward(self, x, cos, sin):
         rows, length, width = x.shape
         h = self.norm1(x)
-        q, k, v = (part(h).view(rows, length, self.heads, -1).transpose(1, 2) for part in (self.q, self.k, self.v))
+        counts = (self.q, self.heads), (self.k, self.keys), (self.v, self.keys)
+        q, k, v = (part(h).view(rows, length, count, -1).transpose(1, 2) for part, count in counts)
         if self.gated:
             q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.keys != self.heads)
         x = x + self.o(a.transpose(1, 2).reshape(rows, length, width))
         h = self.norm2(x)
         return x + self.down(F.silu(self.gate(h)) * self.up(h) if self.gated else F.gelu(self.up(h), approximate="tanh"))
@@ -63,9 +66,11 @@ class Transformer(torch.nn.Module):
         super().__init__()
         self.tokens = torch.nn.Embedding(s.vocabulary, s.width)
         self.positions = None if gated else torch.nn.Parameter(torch.randn(s.length, s.width) * 0.02)
-        self.layers = torch.nn.ModuleList(Block(s.width, s.inner, s.heads, gated) for _ in range(s.layers))
+        self.layers = torch.nn.ModuleList(Block(s.width, s.inner, s.heads, s.keys, gated) for _ in range(s.layers))
         self.norm = (torch.nn.RMSNorm if gated else torch.nn.LayerNorm)(s.width, eps=1e-5)
         self.head = torch.nn.Linear(s.width, s.vocabulary, bias=not gated)
+        if s.tied:
+            self.head.weight = self.tokens.weight
         half = s.width // s.heads // 2
         angles = torch.arange(s.length)[:, None] * 10000.0 ** (-torch.arange(half) / half)
         self.register_buffer("cos", angles.cos())
@@ -103,6 +108,26 @@ def training(name: str, device: str, compiled: bool):
     return step, 1
 
 
+def attention(name: str, device: str):
+    rng = np.random.default_rng(0)
+    rows, length, heads, width = 1, int(name[9:]), 16, 64
+    q, k, v, g = (torch.tensor(rng.standard_normal((rows, length, heads, width)), dtype=torch.float32, device=device) for _ in range(4))
+    leaves = [t.requires_grad_() for t in (q, k, v)]
+
+    def step():
+        out = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in leaves), is_causal=True)
+        torch.autograd.grad(out, leaves, g.transpose(1, 2))
+
+    return step, 1
+
+
+def workload(name: str, device: str, compiled: bool):
+    """A function that runs it once, and how many products that does."""
+    if name.startswith("matmul"):
+        return product(int(name[6:]), device)
+    return attention(name, device) if name.startswith("attention") else training(name, device, compiled)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name", choices=WORKLOADS)
@@ -111,8 +136,7 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true")
     given = parser.parse_args()
     begun = time.perf_counter()
-    multiplies = given.name.startswith("matmul")
-    step, repeat = product(int(given.name[6:]), given.device) if multiplies else training(given.name, given.device, given.compile)
+    step, repeat = workload(given.name, given.device, given.compile)
     synchronise = torch.cuda.synchronize if given.device == "cuda" else lambda: None
     step(), synchronise()
     setup = time.perf_counter() - begun
@@ -123,7 +147,8 @@ def main() -> None:
         step(), synchronise()
         times.append(time.perf_counter() - begun)
     print(json.dumps({"name": given.name, "milliseconds": 1e3 * min(times) / repeat, "median": 1e3 * statistics.median(times) / repeat,
-                      "runs": len(times), "setup_seconds": setup, "torch": torch.__version__, "threads": torch.get_num_threads()}))
+                      "runs": len(times), "setup_seconds": setup, "torch": torch.__version__, "threads": torch.get_num_threads(),
+                      "peak_bytes": torch.cuda.max_memory_allocated() if given.device == "cuda" else 0}))
 
 
 if __name__ == "__main__":

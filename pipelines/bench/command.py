@@ -49,15 +49,18 @@ def pytorch(name: str, budget: float, kind: str) -> dict:
     if done.returncode:
         return {}
     other = json.loads(done.stdout.splitlines()[-1])
-    return {"pytorch_milliseconds": other["milliseconds"], "pytorch": other["torch"], "pytorch_device": command[-1]}
+    return {"pytorch_milliseconds": other["milliseconds"], "pytorch": other["torch"], "pytorch_device": command[-1],
+            "pytorch_peak_bytes": other["peak_bytes"]}
 
 
 def line(row: dict, first: bool) -> str:
     """A row of the table, after its heading when it is the first."""
-    other = row.get("pytorch_milliseconds")
-    cells = [f"{row['name']:<14}", f"{row['milliseconds']:>9.3f} ms", f"{row['median']:>9.3f} ms",
+    other, theirs = row.get("pytorch_milliseconds"), row.get("pytorch_peak_bytes")
+    cells = [f"{row['name']:<22}", f"{row['milliseconds']:>9.3f} ms", f"{row['median']:>9.3f} ms",
              f"{other:>9.3f} ms" if other else "           -", f"{row['milliseconds'] / other:>7.2f}" if other else "      -",
-             f"{row['dispatches']:>10}", f"{row['host_milliseconds']:>8.3f} ms", f"{row['setup_seconds']:>7.2f} s"]
+             f"{row['dispatches']:>10}", f"{row['host_milliseconds']:>8.3f} ms", f"{row['setup_seconds']:>7.2f} s",
+             f"{row['peak_bytes'] / 2**20:>9.0f} MiB", f"{theirs / 2**20:>9.0f} MiB" if theirs else "            -"]
     heading = f"{row['device']}, {row['driver']}\n" + "  ".join(
-        ("workload      ", "       least", "      median", "     PyTorch", "  ratio", "dispatches", "       host", "  set-up"))
+        ("workload              ", "       least", "      median", "     PyTorch", "  ratio", "dispatches", "       host", "  set-up",
+         "         peak", "   in PyTorch"))
     return (heading + "\n" if first else "") + "  ".join(cells)

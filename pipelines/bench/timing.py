@@ -28,6 +28,7 @@ class Timing:
     setup_seconds: float
     dispatches: int
     host_milliseconds: float
+    peak_bytes: int
     loss: float | None = None
 
 
@@ -40,9 +41,9 @@ def time_workload(workload: Workload, device, budget: float = 2.0, seed: int = 0
     setup = time.perf_counter() - begun
     times = sample(lambda: program.run(feeds), budget)
     host = statistics.median(host_seconds(program, feeds) for _ in range(10))
-    loss = float(first["loss"]) if workload.trains else None
+    loss = float(first["loss"]) if "loss" in first else None
     return Timing(workload.name, 1e3 * min(times) / repeat, 1e3 * statistics.median(times) / repeat, len(times), setup,
-                  program.recording.dispatches, 1e3 * host, loss)
+                  program.recording.dispatches, 1e3 * host, program.plan.peak_bytes, loss)
 
 
 def host_seconds(program: Program, feeds: dict) -> float:
@@ -84,10 +85,12 @@ def build(workload: Workload, device, seed: int, profile: bool = False) -> tuple
     store.allocate(PARAMETERS, {spec.name: Spec(spec.shape) for spec in w.specs})
     for spec in w.specs:
         store.write(spec.name, initial_value(spec, seed))
-    if not workload.trains:
+    if not workload.trains and not workload.gradients:
         return compile_program(repeated(workload), device, store, profile=profile), REPEAT
-    for arena in (GRADIENTS, FIRST, SECOND):
+    for arena in (GRADIENTS, FIRST, SECOND) if workload.trains else (GRADIENTS,):
         store.mirror(arena, of=PARAMETERS)
+    if workload.gradients:
+        return compile_program(differentiated(workload), device, store, profile=profile), 1
     floats = store.layout.find(PARAMETERS).spec.size
     store.allocate("decay", {DECAY_GROUPS: Spec((floats // BLOCK,), "u32")})
     with tracing(Graph()) as graph:
@@ -96,6 +99,15 @@ def build(workload: Workload, device, seed: int, profile: bool = False) -> tuple
         store_gradients(graph.outputs["loss"], w)
         trace_update(Update(floats))
     return compile_program(graph, device, store, profile=profile), 1
+
+
+def differentiated(workload: Workload) -> Graph:
+    """The gradients of everything, written into the store."""
+    with tracing(Graph()) as graph:
+        w = Weights()
+        graph.outputs["loss"] = workload.trace(w)
+        store_gradients(graph.outputs["loss"], w)
+    return graph
 
 
 def repeated(workload: Workload) -> Graph:

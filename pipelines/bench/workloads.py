@@ -29,6 +29,16 @@ class Sizes:
     vocabulary: int
     rows: int
     length: int
+    key_heads: int = 0                              # 0: as many as heads
+    tied: bool = False                              # the head is the embedding
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+    @property
+    def keys(self) -> int:
+        return self.key_heads or self.heads
 
 
 @dataclass(frozen=True)
@@ -39,7 +49,8 @@ class Workload:
     what: str
     trace: Callable[[Weights], Tensor]
     feeds: Callable[[np.random.Generator], dict[str, np.ndarray]]
-    trains: bool = True
+    trains: bool = True                             # with an AdamW step
+    gradients: bool = False                         # without one: gradients of all parameters, nothing updated
     sizes: Sizes | None = None
 
 
@@ -81,7 +92,7 @@ def gpt(name: str, s: Sizes) -> Workload:
 
 
 def llama(name: str, s: Sizes) -> Workload:
-    """RMS norms, rotary positions on adjacent pairs, gated SiLU MLP, an untied head without bias."""
+    """RMS norms, rotary positions on adjacent pairs, grouped queries, gated SiLU MLP, a head without bias."""
     def trace(w: Weights) -> Tensor:
         ids, positions = (F.input(part, (s.rows, s.length), "i32") for part in ("ids", "positions"))
         cos, sin = (F.constant(table) for table in rotary_tables(s.length, s.width // s.heads))
@@ -89,12 +100,14 @@ def llama(name: str, s: Sizes) -> Workload:
         for index in range(s.layers):
             layer = w.at("layers", index)
             h = layer.rms_norm("norm1", x, 1e-5)
-            q, k, v = (heads(layer.linear(part, h, s.width), s) for part in "qkv")
+            counts = {"q": s.heads, "k": s.keys, "v": s.keys}
+            q, k, v = (heads(layer.linear(part, h, count * s.head_width), s, count) for part, count in counts.items())
             q, k = (F.rope(t, cos, sin, positions, layout="interleaved") for t in (q, k))
             x = x + layer.linear("o", merged(F.attention(q, k, v), s), s.width)
             h = layer.rms_norm("norm2", x, 1e-5)
             x = x + layer.linear("down", F.silu(layer.linear("gate", h, s.inner)) * layer.linear("up", h, s.inner), s.width)
-        return head_loss(w, rows_of(w.rms_norm("norm", x, 1e-5)), s.vocabulary, s.rows * s.length, bias=False)
+        head = "tokens.weight" if s.tied else "head.weight"
+        return head_loss(w, rows_of(w.rms_norm("norm", x, 1e-5)), s.vocabulary, s.rows * s.length, bias=False, head=head)
 
     def feeds(rng: np.random.Generator) -> dict:
         import numpy as np
@@ -103,15 +116,29 @@ def llama(name: str, s: Sizes) -> Workload:
     return Workload(name, describe("Llama", s), trace, feeds, sizes=s)
 
 
-def head_loss(w: Weights, x: Tensor, classes: int, rows: int, bias: bool) -> Tensor:
+def attention(rows: int = 1, length: int = 2048, count: int = 16, width: int = 64) -> Workload:
+    """Causal attention forward and backward: gradients of q, k and v."""
+    shape = (rows, length, count, width)
+
+    def trace(w: Weights) -> Tensor:
+        import numpy as np
+        q, k, v = (w.parameter(name, shape, Normal(1.0)) for name in "qkv")
+        gradient = F.constant(np.random.default_rng(0).standard_normal(shape, np.float32))
+        return F.sum(F.attention(q, k, v) * gradient, (0, 1, 2, 3), False)
+
+    return Workload(f"attention{length}", f"attention {length} x {count} x {width}, forward and backward", trace, lambda rng: {},
+                    trains=False, gradients=True)
+
+
+def head_loss(w: Weights, x: Tensor, classes: int, rows: int, bias: bool, head: str = "head.weight") -> Tensor:
     """Mean cross-entropy of x [rows, D] through a head [classes, D]."""
-    weight = w.parameter("head.weight", (classes, x.shape[-1]))
+    weight = w.parameter(head, (classes, x.shape[-1]))
     offset = w.parameter("head.bias", (classes,), ZEROS) if bias else None
     return F.lm_head_loss(x, weight, F.input("targets", (rows,), "i32"), F.input("token_weights", (rows,)), bias=offset)[0]
 
 
-def heads(x: Tensor, s: Sizes) -> Tensor:
-    return F.reshape(x, (s.rows, s.length, s.heads, s.width // s.heads))
+def heads(x: Tensor, s: Sizes, count: int = 0) -> Tensor:
+    return F.reshape(x, (s.rows, s.length, count or s.heads, s.head_width))
 
 
 def merged(x: Tensor, s: Sizes) -> Tensor:
@@ -146,9 +173,12 @@ def describe(kind: str, s: Sizes) -> str:
 
 
 WORKLOADS = {w.name: w for w in (
-    product(512), product(1024), mlp(),
+    product(512), product(1024), product(4096), mlp(), attention(),
     gpt("gpt256", Sizes(2, 128, 512, 4, 256, 1, 64)), gpt("gpt", Sizes(2, 128, 512, 4, 1000, 1, 64)),
     llama("llama256", Sizes(2, 128, 352, 4, 256, 1, 64)), llama("llama", Sizes(2, 128, 352, 4, 1000, 1, 64)),
     llama("llama-4x256", Sizes(4, 256, 688, 8, 4096, 8, 128)),
+    llama("smollm2-135m-4x512", Sizes(30, 576, 1536, 9, 49152, 4, 512, 3, tied=True)),
+    llama("smollm2-135m-8x1024", Sizes(30, 576, 1536, 9, 49152, 8, 1024, 3, tied=True)),
+    llama("tinyllama-1.1b-4x1024", Sizes(22, 2048, 5632, 32, 32000, 4, 1024, 4)),
 )}
 DEFAULT = ("matmul512", "mlp", "gpt256", "llama")
