@@ -87,6 +87,8 @@ def pipeline(parts: Words, folders: Folders) -> int:
     if "fail_fast" in parts.flags and "multirun" not in parts.flags:
         raise UserError("--fail-fast is for sweeps", where="command line", hint="add -m and a setting with several values")
     looks = [name for name in ("cfg", "dry_run", "explain") if name in parts.flags]
+    if looks and "multirun" in parts.flags:
+        return import_module("pipelines.sweep").look(parts.first, words, folders)
     if looks:
         return import_module("pipelines.look").look(parts.first, words, folders, looks[0])
     exits.stop_on_terminate()

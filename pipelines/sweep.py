@@ -60,6 +60,16 @@ def sweep(pipeline: str, words: list[str], folders: Folders) -> int:
     return max((row["exit"] for row in rows), default=exits.DONE)
 
 
+def look(pipeline: str, words: list[str], folders: Folders) -> int:
+    """Checks every job and lists them; runs nothing, creates nothing."""
+    request = check_request(pipeline, words, folders, multirun=True)
+    refuse_single_run_words(request)
+    check_jobs(request)
+    for number, job_words in enumerate(expand(request)):
+        print(f"job {number}: {' '.join(job_words)}")
+    return exits.DONE
+
+
 def refuse_single_run_words(request: Request) -> None:
     """Settings that mean one run."""
     for key, hint in (("run.dir", "every job has a directory of its own; give run.outputs"),

@@ -92,3 +92,10 @@ def test_words_that_a_sweep_cannot_take_are_refused_before_it_starts(place, word
     ended = place.call(*SWEEP, "train.learning_rate=1,2", word)
     assert ended.status == 2 and message in ended.err and "Traceback" not in ended.err
     assert place.files() == before
+
+
+def test_looking_at_a_sweep_lists_its_jobs_and_creates_nothing(place):
+    ended = place.call("train", "-m", "train.learning_rate=1e-3,3e-4", "model=gpt2_tiny", "--dry-run")
+    assert ended.status == 0 and place.files() == []
+    jobs = [line.split(" model=")[0] for line in ended.out.splitlines()]
+    assert jobs == ["job 0: train.learning_rate=0.001", "job 1: train.learning_rate=0.0003"]
