@@ -1,6 +1,7 @@
 #version 460
 // Gradient of the queries of an attention, for GPUs: a workgroup owns M rows and goes through N keys at a time.
-//     p_j = exp(bend(SCALE q k_j) - lse),  dp_j = dropout(dout v_j),  dq = SCALE sum_j bend'(SCALE q k_j) p_j (dp_j - delta) k_j
+//     p_j = exp(bend(SCALE q k_j) - lse),  dp_j = dropout(dout v_j),  dq = SCALE sum_j bend'(SCALE q k_j) p_j (dp_j - delta) k_j,
+//     delta += sum_j p_j (dp_j - delta), as in attention_lanes_rows.comp: it takes the rounding of delta out of the keys' gradients
 // Layouts: q [B,T,Hq,WIDTH], k [B,S,Hk,WIDTH], v [B,S,Hk,VALUE_WIDTH] strided (last stride 1); dout and dq contiguous; stats as
 // attention_delta.comp writes them. Grid: row blocks, key heads, batch. Limits: fewer than 2^32 elements in each operand.
 // NumPy twin: attention_backward_reference.
@@ -43,7 +44,7 @@ void main() {
     const int offset = Ints(stats).at[2 * all_rows + 2 + batch];
     const uvec2 key = DROP_BELOW > 0 ? uvec2(Uints(stats).at[2 * all_rows], Uints(stats).at[2 * all_rows + 1]) : uvec2(0);
 
-    float sum[LINES][CHUNKS * EACH], lse[LINES], delta[LINES], slope[LINES];
+    float sum[LINES][CHUNKS * EACH], lse[LINES], delta[LINES], left[LINES], slope[LINES];
     int first[LINES], last[LINES], segment[LINES], spot[LINES];
     uint score_row[LINES];
     [[unroll]] for (uint i = 0; i < LINES; i++) {
@@ -56,6 +57,7 @@ void main() {
         slope[i] = SLOPES ? slopes.at[head * GROUP + row % GROUP] : 0.0;
         lse[i] = stats.at[score_row[i]];
         delta[i] = stats.at[all_rows + score_row[i]];
+        left[i] = 0.0;
     }
 
     int start, stop, unused;
@@ -103,6 +105,7 @@ void main() {
                 const float probability = seen ? exp_(above) : 0.0;
                 if (DROP_BELOW > 0) dscore[i][j] *= keep_factor(score_row[i], keys, uint(position), stream, key);
                 dscore[i][j] = probability * (dscore[i][j] - delta[i]);
+                left[i] += dscore[i][j];
                 if (SOFTCAP > 0.0) dscore[i][j] *= change;
             }
         }
@@ -117,5 +120,14 @@ void main() {
             ADD_TILE(sum, c * EACH, weight, key_tile)
         }
     }
+    barrier();                                         // the last weights were read
+    [[unroll]] for (uint i = 0; i < LINES; i++) weight[(down + DOWN * i) * SCORE_PITCH + across / 4][across % 4] = left[i];
+    barrier();
+    if (across == 0)
+        [[unroll]] for (uint i = 0; i < LINES; i++) {
+            vec4 four = vec4(0.0);
+            [[unroll]] for (uint quad = 0; quad < ACROSS / 4; quad++) four += weight[(down + DOWN * i) * SCORE_PITCH + quad];
+            if (block + down + DOWN * i < rows) stats.at[all_rows + score_row[i]] = delta[i] + ((four.x + four.y) + (four.z + four.w));
+        }
     STORE_SUMS(sum, CHUNKS, dq, WIDTH, ROW < rows, OUT_ROW * WIDTH, SCALE)
 }

@@ -1,7 +1,7 @@
 """Attention for GPUs: tiles in shared memory; few queries against many keys are split over the keys and joined."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hierarchos.kernels.attention_arguments import constants, delta, optional, pairs, sizes, stats_bytes
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
@@ -102,14 +102,14 @@ def tiles_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Opera
 
 
 def tiles_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
-    """Three launches: statistics of rows, dq, dk and dv."""
+    """Three launches: statistics of rows, dq (which corrects the delta of the statistics), dk and dv."""
     rows, batch, widths = shape.queries * shape.group, shape.batch * shape.key_heads, (shape.width, shape.value_width)
-    stats, more = Work(0, stats_bytes(shape), write=False), optional(rule, 6, "segments_q", "segments_k", "slopes")
+    stats, more = Work(0, stats_bytes(shape)), optional(rule, 6, "segments_q", "segments_k", "slopes")
     operands, numbers, work = (In(0), In(1), In(2), In(5), stats), sizes(rule, shape, inputs), 2.0 * pairs(rule, shape)
     tile = choose_tile(rows, shape.keys, batch, (max(widths),), 2, profile)
     dq = launch("attention_tile_rows", "attention dq", tile, chunks(rows, tile.height), rule, shape, inputs,
                 (*operands, Out(0), *more, *numbers), work * (2 * shape.width + shape.value_width))
     tile = choose_tile(shape.keys, rows, batch, widths, 2, profile)
     dkv = launch("attention_tile_keys", "attention dk dv", tile, chunks(shape.keys, tile.height), rule, shape, inputs,
-                 (*operands, Out(1), Out(2), *more, *numbers), 2 * work * (shape.width + shape.value_width))
+                 (*operands[:-1], replace(stats, write=False), Out(1), Out(2), *more, *numbers), 2 * work * (shape.width + shape.value_width))
     return Lowering((delta(rule, shape, INVOCATIONS), dq, dkv), stats_bytes(shape))
