@@ -111,5 +111,6 @@ def tiles_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Oper
                 (*operands, Out(0), *more, *numbers), work * (2 * shape.width + shape.value_width))
     tile = choose_tile(shape.keys, rows, batch, widths, 2, profile)
     dkv = launch("attention_tile_keys", "attention dk dv", tile, chunks(shape.keys, tile.height), rule, shape, inputs,
-                 (*operands[:-1], replace(stats, write=False), Out(1), Out(2), *more, *numbers), 2 * work * (shape.width + shape.value_width))
+                 (*operands[:-1], replace(stats, write=False), Out(1), Out(2), *more, *numbers),
+                 2 * work * (shape.width + shape.value_width))
     return Lowering((delta(rule, shape, INVOCATIONS), dq, dkv), stats_bytes(shape))
