@@ -1,6 +1,7 @@
 """Help texts, made from the dataclasses and file names alone so that they come at once."""
 from __future__ import annotations
 
+import shutil
 import textwrap
 
 from pipelines.exits import MEANING
@@ -8,7 +9,7 @@ from pipelines.settings.folders import Folders
 from pipelines.settings.schema import Setting, groups, settings
 from pipelines.settings.values import show
 
-WIDTH = 110
+WIDTH = min(110, shutil.get_terminal_size((110, 24)).columns)
 FLAGS = {
     "-m, --multirun": "a run for each combination of comma-separated values: -m train.learning_rate=1e-3,3e-4",
     "--explain": "say for each stage whether and why it would run; run nothing",
@@ -22,18 +23,20 @@ FLAGS = {
 
 def general(folders: Folders, commands: dict[str, str]) -> str:
     """`hierarchos --help`."""
-    pipelines = {name: command_of(folders, name) for name in folders.options("pipeline")}
+    pipelines = {name: f"{purpose_of(folders, name)}\n{command_of(folders, name)}".lstrip() for name in folders.options("pipeline")}
     codes = {str(code): text for code, text in MEANING.items()}
     return "\n".join(["usage: hierarchos PIPELINE [KEY=VALUE ...]      hierarchos COMMAND", "", "pipelines", *table(pipelines), "",
                       "commands", *table(commands), "", "options of a pipeline", *table(FLAGS), "", "exit status", *table(codes), "",
-                      "hierarchos train            trains a small model on a text that comes with the package",
+                      "hierarchos train            is a first run that needs nothing else",
                       "hierarchos train --help     lists every setting"])
 
 
 def pipeline(name: str, folders: Folders, group: str | None = None) -> str:
     """`hierarchos train --help`: options, groups with files, and every setting with its default and range."""
     chosen = [key for key in settings() if group is None or key == group or key.startswith(group + ".")]
-    top = [f"usage: {command_of(folders, name)}", "", "options", *table(FLAGS), "", "files to choose from", *choices(folders)]
+    purpose = f"{purpose_of(folders, name)}\nfor example:\n{command_of(folders, name)}"
+    usage = [f"usage: hierarchos {name} [KEY=VALUE ...]", *table({"": purpose})]
+    top = [*usage, "", "options", *table(FLAGS), "", "files to choose from", *choices(folders)]
     lines = [] if group else top
     last = None
     for key in chosen:
@@ -56,7 +59,7 @@ def describe(setting: Setting) -> list[str]:
     default = "required" if setting.default == "???" else show(setting.default)
     reach = setting.limits.range_text()
     accepted = f" [{' | '.join(setting.limits.choices)}]" if setting.limits.choices else f" [{reach}]" if reach else ""
-    text = textwrap.wrap(f"{setting.help}{accepted}", WIDTH - 8)
+    text = wrapped(f"{setting.help}{accepted}", WIDTH - 8)
     return [f"  {setting.key}={default}", *(f"      {line}" for line in text)]
 
 
@@ -67,11 +70,24 @@ def command_of(folders: Folders, name: str) -> str:
     return first.lstrip("# ") if first.startswith("# hierarchos") else f"hierarchos {name}"
 
 
+def purpose_of(folders: Folders, name: str) -> str:
+    """The second comment of a pipeline's file: what it is for."""
+    path = folders.file(f"pipeline/{name}")
+    second = path.read_text(encoding="utf-8").splitlines()[1:2] if path else []
+    return second[0].lstrip("# ") if second and second[0].startswith("# ") and "@package" not in second[0] else ""
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The lines of a text, each broken at spaces only; commands stay whole, so that they can be copied."""
+    return [part for line in text.splitlines() for part in
+            ([line] if line.startswith("hierarchos ") else textwrap.wrap(line, max(20, width), break_on_hyphens=False))] or [""]
+
+
 def table(rows: dict[str, str]) -> list[str]:
     """Two columns, the second wrapped."""
     width = max(map(len, rows), default=0) + 2
     lines = []
     for name, text in rows.items():
-        first, *rest = textwrap.wrap(text, WIDTH - width) or [""]
+        first, *rest = wrapped(text, WIDTH - width - 2)
         lines += [f"  {name:<{width}}{first}".rstrip(), *(f"  {'':<{width}}{line}" for line in rest)]
     return lines

@@ -1,7 +1,9 @@
 """What a person sees while a run goes on: a bar on a terminal, a plain line every few seconds elsewhere."""
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from typing import TextIO
@@ -35,10 +37,19 @@ class Progress:
         return self.bar
 
     def table(self, title: str, headings: list[str], rows: list[list[str]]) -> None:
-        """A table, its columns as wide as their longest text."""
+        """A table, its columns as wide as their longest text; on a terminal the last one is broken where it does not fit."""
         widths = [max(len(str(row[column])) for row in [headings, *rows]) for column in range(len(headings))]
-        lines = ["  ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [headings, *rows]]
+        lines = [line for row in [headings, *rows] for line in self.table_row(row, widths)]
         self.line("\n".join([title, *(f"  {line}" for line in lines)]) if title else "\n".join(lines))
+
+    def table_row(self, row: list[str], widths: list[int]) -> list[str]:
+        """The lines of one row."""
+        *cells, last = map(str, row)
+        before = "".join(cell.ljust(width) + "  " for cell, width in zip(cells, widths, strict=False))
+        room = shutil.get_terminal_size((10_000, 24)).columns - len(before) - 2
+        parts = textwrap.wrap(last, room, break_on_hyphens=False) if room >= 20 else [last]
+        first, *rest = parts or [""]
+        return [f"{before}{first}".rstrip(), *(" " * len(before) + part for part in rest)]
 
 
 class Bar:

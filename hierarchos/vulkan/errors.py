@@ -72,6 +72,8 @@ def megabytes(nbytes: int) -> str:
     """Human-readable size: `12.0 MiB`, `1.50 GiB`, `96 bytes`."""
     if nbytes < 1 << 12:
         return f"{nbytes} bytes"
+    if nbytes < 1 << 20:
+        return f"{nbytes / 2**10:.1f} KiB"
     if nbytes < 1 << 30:
         return f"{nbytes / 2**20:.1f} MiB"
     return f"{nbytes / 2**30:.2f} GiB"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 from pipelines.commands.words import take
+from pipelines.help import table
 
 
 def run(words: list[str]) -> int:
@@ -17,7 +18,7 @@ def run(words: list[str]) -> int:
     if "--json" in flags:
         print(json.dumps(rows))
     else:
-        print("\n".join(f"{row['model_type']:<22}{', '.join(row['aliases'])}".rstrip() for row in rows))
+        print("\n".join(table({row["model_type"]: ", ".join(row["aliases"]) for row in rows})))
     return 0
 
 

@@ -8,7 +8,6 @@ import json
 
 from hierarchos.errors import UserError
 from pipelines.commands.words import take
-from pipelines.progress import Progress
 
 
 def run(words: list[str]) -> int:
@@ -28,6 +27,10 @@ def run(words: list[str]) -> int:
     if not devices:
         print("no Vulkan device; a driver brings one (Debian, Ubuntu: apt install mesa-vulkan-drivers)")
         return 0
-    Progress().table("", list(HEADINGS), [list(row) for row in device_rows(devices)])
-    print('\ndevice=INDEX or device="PART OF THE NAME" chooses one; auto prefers discrete, integrated, virtual, then software')
+    for device, row in zip(devices, device_rows(devices), strict=True):
+        known = dict(zip(HEADINGS, row, strict=True))
+        able = "usable" if device.usable else f"not usable: lacks {', '.join(device.missing)}"
+        print(f"{known['index']}  {known['name']}  ({known['kind']}, {able})")
+        print(f"   {known['driver']}, Vulkan {known['Vulkan']}, {known['memory']}")
+    print('\ndevice=INDEX or device="PART OF THE NAME" chooses one; auto prefers\ndiscrete, integrated, virtual, then software devices')
     return 0

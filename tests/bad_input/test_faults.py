@@ -115,11 +115,11 @@ the disk is full
   stopped in tokenize; log: run/stages/tokenize/log""", 2),
     broken("device lost at the first submission", """\
 the device was lost while running 'step of 2 x 16 tokens'; its largest kernels by estimate:
-  adamw  groups 65x1x1  2.3e+05 operations  0.4 MiB
-  gemm NT 32x289x16  groups 5x1x1  3e+05 operations  0.1 MiB
-  gemm NN 32x16x289  groups 1x2x1  3e+05 operations  0.1 MiB
-  gemm TN 289x16x32  groups 1x19x1  3e+05 operations  0.1 MiB
-  cross-entropy  groups 32x1x1  2.8e+05 operations  0.1 MiB
+  adamw  groups 65x1x1  2.3e+05 operations  453.2 KiB
+  gemm NT 32x289x16  groups 5x1x1  3e+05 operations  56.2 KiB
+  gemm NN 32x16x289  groups 1x2x1  3e+05 operations  56.2 KiB
+  gemm TN 289x16x32  groups 1x19x1  3e+05 operations  56.2 KiB
+  cross-entropy  groups 32x1x1  2.8e+05 operations  108.4 KiB
   the usual causes are a kernel that ran longer than the driver's watchdog allows, or a driver fault
   lower the batch size or sequence length, or shorten submissions; files on disk are untouched
   0 of 4 steps were done; no checkpoint was written yet
@@ -127,11 +127,11 @@ the device was lost while running 'step of 2 x 16 tokens'; its largest kernels b
   stopped in train; log: run/stages/train/log"""),
     broken("device lost in a step", """\
 the device was lost while running 'step of 2 x 16 tokens'; its largest kernels by estimate:
-  adamw  groups 65x1x1  2.3e+05 operations  0.4 MiB
-  gemm NT 32x289x16  groups 5x1x1  3e+05 operations  0.1 MiB
-  gemm NN 32x16x289  groups 1x2x1  3e+05 operations  0.1 MiB
-  gemm TN 289x16x32  groups 1x19x1  3e+05 operations  0.1 MiB
-  cross-entropy  groups 32x1x1  2.8e+05 operations  0.1 MiB
+  adamw  groups 65x1x1  2.3e+05 operations  453.2 KiB
+  gemm NT 32x289x16  groups 5x1x1  3e+05 operations  56.2 KiB
+  gemm NN 32x16x289  groups 1x2x1  3e+05 operations  56.2 KiB
+  gemm TN 289x16x32  groups 1x19x1  3e+05 operations  56.2 KiB
+  cross-entropy  groups 32x1x1  2.8e+05 operations  108.4 KiB
   the usual causes are a kernel that ran longer than the driver's watchdog allows, or a driver fault
   lower the batch size or sequence length, or shorten submissions; files on disk are untouched
   1 of 4 steps were done; checkpoint step-1 is whole, run.resume=latest goes on from it
@@ -139,24 +139,24 @@ the device was lost while running 'step of 2 x 16 tokens'; its largest kernels b
   stopped in train; log: run/stages/train/log"""),
     broken("device lost in a validation", """\
 the device was lost while running 'validation of 2 x 16 tokens'; its largest kernels by estimate:
-  gemm NT 32x289x16  groups 5x1x1  3e+05 operations  0.1 MiB
-  cross-entropy  groups 32x1x1  2.8e+05 operations  0.0 MiB
-  gemm NN 32x64x16  groups 2x2x1  6.6e+04 operations  0.0 MiB
-  gemm NN 32x16x64  groups 1x2x1  6.6e+04 operations  0.0 MiB
-  gemm NN 32x48x16  groups 2x2x1  4.9e+04 operations  0.0 MiB
+  gemm NT 32x289x16  groups 5x1x1  3e+05 operations  56.2 KiB
+  cross-entropy  groups 32x1x1  2.8e+05 operations  36.1 KiB
+  gemm NN 32x64x16  groups 2x2x1  6.6e+04 operations  14.0 KiB
+  gemm NN 32x16x64  groups 1x2x1  6.6e+04 operations  14.0 KiB
+  gemm NN 32x48x16  groups 2x2x1  4.9e+04 operations  11.0 KiB
   the usual causes are a kernel that ran longer than the driver's watchdog allows, or a driver fault
   lower the batch size or sequence length, or shorten submissions; files on disk are untouched
   2 of 4 steps were done; checkpoint step-1 is whole, run.resume=latest goes on from it
   settings that help: train.batch_size, train.sequence_length, train.recompute, device.max_submit_ms, device.select
   stopped in train; log: run/stages/train/log"""),
     broken("no memory for the weights", """\
-out of device memory: parameters needs 0.1 MiB
+out of device memory: parameters needs 64.8 KiB
   in use 0 bytes of a 2.00 GiB heap (nothing); one allocation may have at most 2.00 GiB
   lower the batch size or the sequence length, recompute activations, or choose a device with more memory
   stopped in train; log: run/stages/train/log"""),
     broken("no memory for a later program", """\
 out of device memory: validation of 2 x 16 tokens outputs needs 256 bytes
-  in use 0.3 MiB of a 2.00 GiB heap (step of 2 x 16 tokens activations 0.1 MiB, first_moment 0.1 MiB, gradients 0.1 MiB, parameters 0.1 MiB); one allocation may have at most 2.00 GiB
+  in use 340.2 KiB of a 2.00 GiB heap (step of 2 x 16 tokens activations 76.8 KiB, first_moment 64.8 KiB, gradients 64.8 KiB, parameters 64.8 KiB); one allocation may have at most 2.00 GiB
   lower the batch size or the sequence length, recompute activations, or choose a device with more memory
   2 of 4 steps were done; checkpoint step-1 is whole, run.resume=latest goes on from it
   settings that help: train.batch_size, train.sequence_length, train.recompute, device.max_submit_ms, device.select
@@ -173,8 +173,8 @@ def prepare_process(row: Wrong) -> Iterator[None]:
 
 def general(text: str) -> str:
     """Sizes that depend on the kind of device are not part of the promise."""
-    text = re.sub(r"  groups [0-9x]+  [0-9.e+]+ operations  [0-9.]+ MiB", "  groups N  N operations  N MiB", text)
-    return re.sub(r"[0-9.,]+ (bytes|MiB|GiB)", r"N \1", text)
+    text = re.sub(r"  groups [0-9x]+  [0-9.e+]+ operations  .*", "  groups N  N operations", text)
+    return re.sub(r"[0-9.,]+ (bytes|KiB|MiB|GiB)", r"N \1", text)
 
 
 @pytest.fixture(scope="module")
