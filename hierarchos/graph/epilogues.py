@@ -1,4 +1,4 @@
-"""What a producer can do itself: products add a residual or apply an activation, embedding gradients add to another gradient."""
+"""What a producer can do itself: products add a residual or apply an activation, gradients of norms and embeddings add to another."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from hierarchos.graph.merge import elementwise
 from hierarchos.graph.ops.embedding import EmbeddingGradient
 from hierarchos.graph.ops.leaf import Assign, Leaf, State
 from hierarchos.graph.ops.matmul import MatMul
+from hierarchos.graph.ops.norm import NormInputGradient
 from hierarchos.graph.ops.pointwise import Pointwise
 from hierarchos.graph.rewriting import aliases, readers_of, rewrite
 from hierarchos.graph.tensor import Graph, Node, Tensor
@@ -16,7 +17,7 @@ from hierarchos.kernels.gemm_layout import ACTIVATIONS
 
 
 def fold_into_producers(graph: Graph, overlap: Callable[[str, str], bool]) -> Graph:
-    """add(product, other) becomes a product with `other` as residual, at the place of the add; likewise embedding gradients.
+    """add(product, other) becomes a product with `other` as residual, at the place of the add; likewise gradients of norms and embeddings.
 
     A product adds a state at its own place, so that a gradient which accumulates does not keep what it is made of alive."""
     finder = SumFinder(graph, overlap)
@@ -99,6 +100,8 @@ class SumFinder:
             return False
         if isinstance(producer.op, MatMul):
             return not producer.op.has_residual and producer.op.activation == "none" and other.node is not producer
+        if isinstance(producer.op, NormInputGradient):
+            return not producer.op.base and other.node is not producer
         return isinstance(producer.op, EmbeddingGradient) and not producer.op.base and self._may_be_overwritten(other, add)
 
     def reads_early(self, producer: Node, other: Tensor) -> bool:

@@ -11,6 +11,7 @@ from hierarchos.graph.layout import StoreLayout
 from hierarchos.graph.merge import elementwise
 from hierarchos.graph.ops.leaf import Constant, Full, Leaf
 from hierarchos.graph.ops.views import Contiguous
+from hierarchos.graph.recompute import compute_again
 from hierarchos.graph.rewriting import rewrite, writes
 from hierarchos.graph.ropes import merge_ropes
 from hierarchos.graph.siblings import merge_siblings
@@ -24,7 +25,8 @@ def optimise(graph: Graph, layout: StoreLayout | None = None) -> Graph:
     refuse_stale_reads(graph, overlap)
     graph = merge_equal(remove_dead(graph))
     graph = merge_ropes(remove_dead(merge_siblings(fold_into_producers(graph, overlap), layout)))
-    graph = remove_dead(fuse(fold_activations(graph), overlap))
+    graph = compute_again(fold_activations(graph), overlap)
+    graph = remove_dead(fuse(graph, overlap))
     return make_contiguous(remove_dead(place_joins(graph)))
 
 

@@ -12,11 +12,14 @@ from hierarchos.graph.tensor import Node, Tensor
 def same_index_inputs(node: Node) -> tuple[int, ...]:
     """Inputs that the op reads, for each output element, only at its index (or its pair's, in a rope), before it writes it."""
     from hierarchos.graph.ops.matmul import MatMul
+    from hierarchos.graph.ops.norm import NormInputGradient
     from hierarchos.graph.ops.pointwise import Fused, Pointwise
     from hierarchos.graph.ops.rope import Rope
     if isinstance(node.op, Pointwise | Fused):
         return tuple(i for i, t in enumerate(node.inputs) if t.shape == node.specs[0].shape)
     if isinstance(node.op, MatMul) and node.op.has_residual and node.op.activation == "none":
+        return (len(node.inputs) - 1,)
+    if isinstance(node.op, NormInputGradient) and node.op.base:
         return (len(node.inputs) - 1,)
     if isinstance(node.op, Rope):
         return (0,)

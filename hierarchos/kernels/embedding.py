@@ -61,10 +61,11 @@ def embedding_gradient(op, inputs: list[Operand], outputs: list[Operand], profil
     clear = () if op.base else (Clear(Out(0), 4 * op.vocabulary * width),)
     if count * width == 0:
         return Lowering(clear)
-    local = profile.subgroup if profile.device_class == "cpu" else 64
-    blocks = -(-count // local)
+    spread = profile.device_class == "gpu"
+    local = 4 * profile.subgroup if spread else profile.subgroup
+    blocks = -(-count // (4 if spread else local))
     rows = -(-blocks // profile.max_groups)
-    link = Launch("embedding_chain", (-(-blocks // rows), rows, 1), (In(1), Work(0, 4 * count, read=False), U32(count)), (local,),
+    link = Launch("embedding_chain", (-(-blocks // rows), rows, 1), (In(1), Work(0, 4 * count, read=False), U32(count)), (local, spread),
                   "embedding chain", float(count) * count / 2, 4.0 * count)
     arguments = (In(1), Work(0, 4 * count, write=False), In(0), Out(0, read=True), U32(count), U32(op.vocabulary), U32(width))
     total = Launch("embedding_gradient", grid(count, profile), arguments, (_local(width, profile), op.base), "embedding gradient",

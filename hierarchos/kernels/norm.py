@@ -66,10 +66,11 @@ def norm_input_gradient(op, inputs: list[Operand], outputs: list[Operand], profi
     if rows * width == 0:
         return Lowering(())
     layer = op.kind == "layer"
-    arguments = (In(0), In(1), In(2), In(3) if layer else None, In(3 + layer) if op.weight else None, Out(0),
+    arguments = (In(0), In(1), In(2), In(3) if layer else None, In(3 + layer) if op.weight else None,
+                 In(3 + layer + op.weight) if op.base else None, Out(0),
                  U32(rows), U32(width), F32(op.weight_offset), U32(0))
     label, work = f"{op.kind}_norm input gradient", 12.0 * rows * width
-    return Lowering((Launch("norm_input_gradient", groups, arguments, (local, layer, op.weight), label, work, work),))
+    return Lowering((Launch("norm_input_gradient", groups, arguments, (local, layer, op.weight, op.base), label, work, work),))
 
 
 def norm_weight_gradient(op, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:

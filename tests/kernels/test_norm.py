@@ -50,6 +50,7 @@ def test_input_gradient(device, shape, kind, weight):
     x = normal(*shape)
     arrays = [normal(*shape), x, *saved_moments(kind, x), *[normal(shape[-1])] * weight]
     check(device, NormInputGradient(kind, weight, 1.0), *arrays, relative=1e-6)
+    check(device, NormInputGradient(kind, weight, 1.0, base=True), *arrays, normal(*shape), relative=1e-6)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

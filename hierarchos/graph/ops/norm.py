@@ -57,11 +57,12 @@ class Norm(Op):
 
 @dataclass(frozen=True)
 class NormInputGradient(Op):
-    """Inputs gradient, x, rstd, mean (layer only), weight?; output dx."""
+    """Inputs gradient, x, rstd, mean (layer only), weight?, base?; output dx, with `base` added (the residual's gradient)."""
 
     kind: str
     weight: bool
     weight_offset: float = 0.0
+    base: bool = False
 
     def infer(self, inputs):
         return [inputs[1]]
@@ -69,7 +70,8 @@ class NormInputGradient(Op):
     def reference(self, inputs):
         g, x, rstd, *rest = inputs
         mean = rest.pop(0) if self.kind == "layer" else None
-        return [norm_input_gradient_reference(g, x, rstd, mean, rest[0] if self.weight else None, self.weight_offset)]
+        dx = norm_input_gradient_reference(g, x, rstd, mean, rest[0] if self.weight else None, self.weight_offset)
+        return [dx + rest[-1] if self.base else dx]
 
     def lower(self, inputs, outputs, profile):
         from hierarchos.kernels.norm import norm_input_gradient
