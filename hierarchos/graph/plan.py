@@ -11,6 +11,7 @@ from hierarchos.graph.placement import Placement, Storage, lower, place
 from hierarchos.graph.reuse import AssignElision, reuse_dying_inputs
 from hierarchos.graph.tensor import Graph, Spec
 from hierarchos.kernels.launch import Profile
+from hierarchos.vulkan.errors import BufferTooLarge
 
 
 @dataclass(eq=False, repr=False)
@@ -54,6 +55,7 @@ def plan_program(graph: Graph, profile: Profile, layout: StoreLayout | None = No
     reuse_dying_inputs(placement)
     lower(placement, profile)
     buffers = [s for s in placement.storages if s.kind in ("activation", "workspace")]
+    _check_sizes(placement, buffers, block_bytes)
     arena = lay_out([Interval(s.nbytes, s.start, s.end) for s in buffers], block_bytes)
     workspace = _workspace_at_peak(buffers)
     copies = 2 if copies_inputs(profile) else 1
@@ -89,6 +91,16 @@ def _workspace_at_peak(buffers: list[Storage]) -> int:
         if total > fullest:
             fullest, at_fullest = total, scratch
     return at_fullest
+
+
+def _check_sizes(placement: Placement, buffers: list[Storage], limit: int | None) -> None:
+    """Refuses a buffer that is larger than what the device allocates at once."""
+    largest = max(buffers, key=lambda s: s.nbytes, default=None)
+    if limit is None or largest is None or aligned(largest.nbytes) <= limit:
+        return
+    node = placement.graph.nodes[largest.start]
+    shapes = ", ".join(f"{tensor.spec.dtype}{list(tensor.spec.shape)}" for tensor in node.outputs)
+    raise BufferTooLarge(f"{type(node.op).__name__} -> {shapes}", largest.nbytes, limit)
 
 
 def _check_states(graph: Graph, layout: StoreLayout | None) -> None:

@@ -144,9 +144,12 @@ class Trainer:
                              time.perf_counter() - begun)
 
     def step_batches(self, number: int) -> list[dict]:
-        """The batches of optimizer step `number` (0-based)."""
-        size = self.settings.accumulation
-        return [self.train_batches.batch(number * size + index) for index in range(size)]
+        """The batches of optimizer step `number` (0-based). Where `epochs` decide, the last step ends with the last epoch."""
+        size, settings = self.settings.accumulation, self.settings
+        first, end = number * size, (number + 1) * size
+        if settings.steps is None:
+            end = max(first + 1, min(end, math.ceil(settings.epochs * len(self.train_batches))))
+        return [self.train_batches.batch(index) for index in range(first, end)]
 
     def require_finite(self, outcome: StepResult, step: int) -> None:
         """Raises NotFinite, with the first bad tensor; the weights are still those of the step before."""

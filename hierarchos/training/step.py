@@ -60,7 +60,7 @@ class TrainStep:
         """Step `step` (0-based) over `batches` with learning rate `rate`."""
         tokens = sum(trained_tokens(batch) for batch in batches)
         scalars = {"scalars": self.scalars(step, rate)}
-        if len(batches) == 1:
+        if self.settings.accumulation == 1:
             program = self.step_program(*batches[0]["ids"].shape)
             results = program.run(self.feeds(program, batches[0], tokens, step, 0) | scalars)
             return self.result([results["loss"]], results["square_norm"], tokens)

@@ -43,6 +43,15 @@ class OutOfMemory(VulkanError):
             "  lower the batch size or the sequence length, recompute activations, or choose a device with more memory")
 
 
+class BufferTooLarge(OutOfMemory):
+    """One tensor is larger than any buffer of the device; found by planning, before anything was allocated."""
+
+    def __init__(self, label: str, nbytes: int, limit: int):
+        super().__init__(label, nbytes, 0, 0, limit, [])
+        self.args = (f"{label} needs a buffer of {megabytes(nbytes)}; the device gives at most {megabytes(limit)} at once\n"
+                     "  lower the batch size or the sequence length; nothing was allocated",)
+
+
 class DeviceLost(VulkanError):
     """The driver gave up on the device during a submission. Nothing on the device can be read any more."""
 

@@ -71,9 +71,14 @@ def planned_need(context: Context, model: Model, train: BatchStream, validation:
     """What the run needs at its largest batches; raises DoesNotFit, with settings that would fit, before anything is allocated."""
     from hierarchos.training.advice import alternatives
     from hierarchos.training.need import Planner
+    from hierarchos.vulkan.errors import OutOfMemory
 
     settings, planner, shapes = context.config.train, Planner(model, context.device), train.shapes()
-    need = planner.training(settings, shapes, sorted({batch["ids"].shape for batch in validation}))
+    try:
+        need = planner.training(settings, shapes, sorted({batch["ids"].shape for batch in validation}))
+    except OutOfMemory as error:
+        error.add_note("settings that help: train.batch_size (with train.accumulation), train.sequence_length, device.select")
+        raise
     require_memory(context, "training", need, lambda limit: table_of(alternatives(planner, settings, shapes, limit), limit))
     return need
 
