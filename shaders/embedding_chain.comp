@@ -32,12 +32,14 @@ uint found_by_all(Ints ids_, uint first, uint stop, int id) {
 }
 
 void search_together() {
-    const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, i = group * gl_NumSubgroups + gl_SubgroupID;
-    if (i >= count) return;
-    const int id = ids.at[i];
-    const uint next = found_by_all(ids, i + 1, count, id);
-    const bool first = i == 0 || found_by_all(ids, 0, i, id) == i;
-    if (subgroupElect()) chain.at[i] = next | (first ? 0x80000000u : 0);
+    const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    const uint all = gl_NumWorkGroups.x * gl_NumWorkGroups.y * gl_NumSubgroups;
+    for (uint i = group * gl_NumSubgroups + gl_SubgroupID; i < count; i += all) {
+        const int id = ids.at[i];
+        const uint next = found_by_all(ids, i + 1, count, id);
+        const bool first = i == 0 || found_by_all(ids, 0, i, id) == i;
+        if (subgroupElect()) chain.at[i] = next | (first ? 0x80000000u : 0);
+    }
 }
 
 void main() {

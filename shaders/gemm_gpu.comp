@@ -52,9 +52,10 @@ const uint LOADS_A = TILE_M * TILE_K / 4 / ALL, LOADS_B = TILE_N * TILE_K / 4 / 
 const uint LINE_A = TILE_M / 4, LINE_B = TILE_N / 4;       // in vec4
 const uint MIX_A = LINE_A < 8 ? LINE_A - 1 : 7, MIX_B = LINE_B < 8 ? LINE_B - 1 : 7;
 const uint STEPS = TILE_K / SLICES;                        // k of a slice in each step
-const uint HALF = TILE_K * (LINE_A + LINE_B), SUMS = SLICES / 2 * TILE_M * TILE_N / 4;
+const uint HALF = TILE_K * (LINE_A + LINE_B), SUMS = SLICES / 2 * TILE_M * TILE_N / 4, ROUND = 4 * HIGH * LINE_B;
+const uint BEFORE = 2 * HALF > SUMS ? 2 * HALF : SUMS;
 
-shared vec4 memory[2 * HALF > SUMS ? 2 * HALF : SUMS];                  // two halves of A and B; then the sums of slices
+shared vec4 memory[BEFORE > ROUND ? BEFORE : ROUND];                  // two halves of A and B; then sums of slices; then outputs
 
 uint place_a(uint half_, uint k, uint quad) { return half_ * HALF + k * LINE_A + (quad ^ (k / 4 & MIX_A)); }
 uint place_b(uint half_, uint k, uint quad) { return half_ * HALF + TILE_K * LINE_A + k * LINE_B + (quad ^ (k / 4 & MIX_B)); }
@@ -100,14 +101,22 @@ void keep_b(uint half_, uint index, vec4 v) {
 void put(uint64_t C, uint64_t R, uint row, uint column, vec4 sum) {
     vec4 v = sum * scale;
     Floats target = Floats(C + 4ul * (uint64_t(row) * ldc + column)), before = Floats(R + 4ul * (uint64_t(row) * ldr + column));
-    [[unroll]] for (uint i = 0; i < 4; i++)
+    Floats offset = Floats(bias + 4ul * column);
+    uint64_t addresses = uint64_t(target) | (RESIDUAL ? uint64_t(before) : 0ul) | (bias != 0 ? uint64_t(offset) : 0ul);
+    if (column + 4 <= n && (uint(addresses) & 15) == 0) {
+        if (bias != 0) v += Vec4s(uint64_t(offset)).at[0];
+        if (RESIDUAL) v += Vec4s(uint64_t(before)).at[0];
+        [[unroll]] for (uint i = 0; i < 4; i++) v[i] = activate(ACTIVATION, v[i]);
+        Vec4s(uint64_t(target)).at[0] = v;
+        return;
+    }
+    for (uint i = 0; i < 4; i++)
         if (column + i < n) {
-            if (bias != 0) v[i] += Floats(bias).at[column + i];
-            if (RESIDUAL) v[i] += before.at[i];
-            v[i] = activate(ACTIVATION, v[i]);
+            float one = v[i];
+            if (bias != 0) one += offset.at[i];
+            if (RESIDUAL) one += before.at[i];
+            target.at[i] = activate(ACTIVATION, one);
         }
-    if (column + 4 <= n && (uint(uint64_t(target)) & 15) == 0) Vec4s(uint64_t(target)).at[0] = v;
-    else [[unroll]] for (uint i = 0; i < 4; i++) if (column + i < n) target.at[i] = v[i];
 }
 
 vec4 sum[EACH_M][GROUPS_N], total[EACH_M][GROUPS_N];       // of the block, of the blocks before it
@@ -194,9 +203,18 @@ void walk(bool fast, uint64_t A, uint64_t B, uint64_t C, uint64_t R, uint row, u
     }
     if (BLOCKS) [[unroll]] for (uint i = 0; i < EACH_M; i++) [[unroll]] for (uint j = 0; j < GROUPS_N; j++) sum[i][j] += total[i][j];
     if (SLICES > 1) add_slices(slice, thread);
-    if (slice == 0) [[unroll]] for (uint i = 0; i < EACH_M; i++) {
-        uint r = row + i / 4 * (4 * HIGH) + 4 * y + i % 4;
-        if (r < m) [[unroll]] for (uint j = 0; j < GROUPS_N; j++) put(C, R, r, column + 4 * (j * WIDE + x), sum[i][j]);
+    // Through shared memory, so that rows are stored whole and the epilogue stands here once: with it in the unrolled loops over
+    // the sums, the H200's driver kept them in memory and took ten times as long.
+    [[unroll]] for (uint g = 0; g < GROUPS_M; g++) {
+        barrier();
+        if (slice == 0)
+            [[unroll]] for (uint i = 0; i < 4; i++)
+                [[unroll]] for (uint j = 0; j < GROUPS_N; j++) memory[(4 * y + i) * LINE_B + j * WIDE + x] = sum[4 * g + i][j];
+        barrier();
+        [[dont_unroll]] for (uint at = id; at < 4 * HIGH * LINE_B; at += ALL) {
+            uint r = row + 4 * HIGH * g + at / LINE_B;
+            if (r < m) put(C, R, r, column + 4 * (at % LINE_B), memory[at]);
+        }
     }
 }
 

@@ -41,7 +41,8 @@ class Tile:
 
     @property
     def shared_bytes(self) -> int:
-        return max(8 * self.k * (self.m + self.n), self.slices // 2 * self.m * self.n * 4)
+        outputs = self.m * self.n
+        return max(8 * self.k * (self.m + self.n), 4 * (self.slices // 2) * outputs, 16 * outputs // self.each_m)
 
     def count(self, m: int, n: int) -> int:
         return -(-m // self.m) * -(-n // self.n)
