@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from validation.parity.gates import SETTINGS, after_steps, largest, root_mean_square
+from validation.parity.gates import SETTINGS, Noise, after_noise, after_steps, largest, noise
 from validation.parity.report import kind_of
 
 TRUTH = np.array([1.0, -4.0])
@@ -20,23 +20,26 @@ def test_the_largest_error_is_bounded_by_twice_pytorchs_or_the_floor(error, pyto
 
 
 def test_two_steps_know_no_exception():
-    (kind, measure), = after_steps(SETTINGS[0], off(9e-7, 0), TRUTH, [off(0, 1e-6)], np.ones(2, bool))
-    assert (kind, measure.passed) == ("max", False)
+    assert not after_steps(SETTINGS[0], off(9e-7, 0), TRUTH, off(0, 1e-6)).passed
 
 
 def test_noise_is_judged_by_rms_and_by_firm_elements():
-    ours, single = off(1e-3, 0), off(0, 1e-6)
-    measures = dict(after_steps(SETTINGS[2], ours, TRUTH, [single], np.array([False, True])))
+    firm = np.array([False, True])
+    measures = dict(after_noise(noise(off(1e-3, 0), TRUTH, firm), [noise(off(0, 1e-6), TRUTH, firm)]))
     assert measures["max of firm"].passed
     assert not measures["rms"].passed
-    assert root_mean_square(TRUTH + 0.9e-7, TRUTH, TRUTH).passed
+
+
+def test_the_noise_of_a_parameter_is_measured_over_all_and_over_firm_elements():
+    found = noise(off(3e-3, 4e-3), TRUTH, np.array([True, False]))
+    assert (found.rms, found.firm, found.scale) == (pytest.approx(3.5355e-3, rel=1e-4), pytest.approx(3e-3), 4.0)
+    assert noise(TRUTH, TRUTH, np.zeros(2, bool)).gates() == (1e-7, 8e-7)
 
 
 def test_the_worst_order_of_pytorch_sets_the_gate():
-    singles = [off(0, 1e-9), off(0, 1e-5)]
-    measures = dict(after_steps(SETTINGS[2], off(1.9e-5, 0), TRUTH, singles, np.ones(2, bool)))
-    assert measures["max of firm"].passed
-    assert measures["rms"].passed
+    orders = [Noise(1e-9, 1e-5, 1.0), Noise(1e-5, 1e-9, 1.0)]
+    assert all(measure.passed for _, measure in after_noise(Noise(1.9e-5, 1.9e-5, 1.0), orders))
+    assert not any(measure.passed for _, measure in after_noise(Noise(2.1e-5, 2.1e-5, 1.0), orders))
 
 
 @pytest.mark.parametrize(("quantity", "column"), [

@@ -13,16 +13,18 @@ from hierarchos.models.registry import resolve
 from validation.parity import oracle
 from validation.parity.cases import Case, batch_arrays
 from validation.parity.engine import without_gradient
-from validation.parity.gates import SETTINGS, Measure, Record, after_steps, largest
+from validation.parity.gates import SETTINGS, Measure, Record, after_noise, after_steps, largest, noise
+from validation.parity.results import NOISY, results
+from validation.parity.results import orders as orders_of
 
 
 def compare(case: Case, engine, orders: int = oracle.ORDERS) -> list[Record]:
-    """All records of a case. orders: of float32 PyTorch, see `gates.after_steps`."""
+    """All records of a case. orders: of float32 PyTorch, see `gates.after_noise`."""
     reference = oracle.build(case)
     raw = reference.config.to_dict()
     model, values = resolve(raw), oracle.values_of(reference)
     arrays = batch_arrays(case, raw["vocab_size"])
-    truth, single = (oracle.run(case, arrays, SETTINGS, double) for double in (True, False))
+    truth, single = (results(case, arrays, double) for double in (True, False))
     engine.prepare(model, values, arrays)
     measures = [*logits_and_loss(engine, arrays, truth, single), *gradients(engine, model, arrays, truth, single),
                 *steps(engine, case, arrays, truth, single, orders), *round_trip(reference, model, values, case, arrays)]
@@ -53,12 +55,15 @@ def steps(engine, case: Case, arrays: dict, truth, single, orders: int):
     """Every parameter after each AdamW run."""
     for setting in SETTINGS:
         count, eps, decay = setting
-        singles = oracle.realisations(case, arrays, setting, orders) if setting == SETTINGS[2] else [single.after[setting]]
-        found = engine.train(*setting)
+        run, found = f"{count} steps, eps {eps:g}, decay {decay:g}", engine.train(*setting)
+        noises = list(orders_of(case, arrays, orders, lambda: truth)) if setting == NOISY else []
         for name, expected in truth.after[setting].items():
-            measures = after_steps(setting, found[name], expected, [one[name] for one in singles], truth.firm[setting][name])
-            for kind, measure in measures:
-                yield f"{name} after {count} steps, eps {eps:g}, decay {decay:g}, {kind}", measure
+            if setting == NOISY:
+                ours = noise(found[name], expected, truth.firm[setting][name])
+                for kind, measure in after_noise(ours, [order[name] for order in noises]):
+                    yield f"{name} after {run}, {kind}", measure
+            else:
+                yield f"{name} after {run}, max", after_steps(setting, found[name], expected, single.after[setting][name])
 
 
 def round_trip(reference, model, values: dict, case: Case, arrays: dict):

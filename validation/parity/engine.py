@@ -49,6 +49,7 @@ class Settings:
     max_grad_norm: float = 0.0
     dropout: bool = False
     recompute: bool = False
+    accumulation: int = 1
 
 
 def logits_graph(model: Model, rows: int, length: int) -> Graph:

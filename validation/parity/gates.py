@@ -60,23 +60,36 @@ def _max(array: np.ndarray) -> float:
     return float(np.abs(array).max())
 
 
-def after_steps(setting: tuple, ours, truth, singles: list, firm) -> list[tuple[str, Measure]]:
-    """Measures of one parameter after a run of AdamW, by the gate of that setting.
-
-    singles: float32 PyTorch; where eps is 1e-8, in several orders of the same mathematics. There AdamW turns rounding noise of small
-    gradients into full steps, so that one order's error is a matter of luck: PyTorch's own orders fail each other's gates. p is then
-    the largest of theirs."""
-    single = singles[0]
-    if setting == SETTINGS[0]:
-        return [("max", largest(ours, truth, single, factor=0.0))]
-    if setting == SETTINGS[1]:
-        return [("max", largest(ours, truth, single))]
-    scale = max(1.0, _max(np.asarray(truth)))
-    over_firm = worst_reference([largest(ours[firm], truth[firm], single[firm]) for single in singles])
-    over_firm = Measure(over_firm.error, over_firm.pytorch_error, max(FLOOR * scale, 2 * over_firm.pytorch_error))
-    return [("rms", worst_reference([root_mean_square(ours, truth, single) for single in singles])), ("max of firm", over_firm)]
+def after_steps(setting: tuple, ours, truth, single) -> Measure:
+    """One parameter after a run of AdamW with eps 1e-3, by the gate of that setting."""
+    return largest(ours, truth, single, factor=0.0 if setting == SETTINGS[0] else 2.0)
 
 
-def worst_reference(measures: list[Measure]) -> Measure:
-    """The measure with PyTorch's largest error."""
-    return max(measures, key=lambda measure: measure.pytorch_error)
+@dataclass(frozen=True)
+class Noise:
+    """Errors of one parameter where eps is 1e-8: of all elements, of those whose gradient stayed firm; scale: s above."""
+
+    rms: float
+    firm: float
+    scale: float
+
+    def gates(self) -> tuple[float, float]:
+        """What `rms` and `firm` of another result may be, when these are PyTorch's."""
+        return max(1e-7, 2 * self.rms), max(FLOOR * self.scale, 2 * self.firm)
+
+
+def noise(found, truth, firm) -> Noise:
+    """Errors of a result. firm: mask of the elements whose float64 gradient stayed above `oracle.FIRM` of its tensor's largest."""
+    difference = np.asarray(found, np.float64) - truth
+    return Noise(float(np.sqrt(np.mean(np.square(difference)))), _max(difference[firm]) if firm.any() else 0.0,
+                 max(1.0, _max(np.asarray(truth))))
+
+
+def after_noise(ours: Noise, orders: list[Noise]) -> list[tuple[str, Measure]]:
+    """Measures of one parameter after the run with eps 1e-8. orders: float32 PyTorch in several orders of the same mathematics.
+
+    There AdamW turns rounding noise of small gradients into full steps, so that one order's error is a matter of luck: PyTorch's own
+    orders fail each other's gates (`python -m validation.parity.spread`). p is the largest of theirs."""
+    worst = Noise(max(order.rms for order in orders), max(order.firm for order in orders), ours.scale)
+    rms_gate, firm_gate = worst.gates()
+    return [("rms", Measure(ours.rms, worst.rms, rms_gate)), ("max of firm", Measure(ours.firm, worst.firm, firm_gate))]

@@ -13,15 +13,17 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
-from transformers.utils.logging import disable_progress_bar
+from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
+from validation.names import named_parameters
 from validation.parity.cases import Case
 
 CONVERSIONS = (torch.Tensor.to, torch.Tensor.type)
 SOFTMAX = (torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
 CIRCULAR = (torch.Tensor.cos, torch.Tensor.sin, torch.cos, torch.sin)
 disable_progress_bar()
-torch.set_num_threads(1)      # the same sums everywhere; these models are too small for more
+set_verbosity_error()
+torch.set_num_threads(1)      # the same sums everywhere; two were 4 to 15 times slower on two busy cores
 
 ORDERS = 12           # of float32 PyTorch, for the runs whose outcome depends on rounding noise
 FIRM = 1e-4     # share of the largest gradient of its tensor that an element's must keep (design.md, decision 10)
@@ -108,7 +110,7 @@ def build(case: Case):
 
 def values_of(model) -> dict[str, np.ndarray]:
     """Parameters by name; tied ones once."""
-    return {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
+    return {name: parameter.detach().numpy().copy() for name, parameter in named_parameters(model)}
 
 
 def inputs_of(case: Case, model, arrays: dict) -> dict:
@@ -135,20 +137,29 @@ def run(case: Case, arrays: dict, settings, double: bool) -> Results:
         results = Results(_array(output.logits), _array(output.loss), _gradients(model))
         for setting, model in zip(settings, models[1:], strict=True):
             results.firm[setting] = train(model, batch, *setting)
-            results.after[setting] = {name: _array(parameter) for name, parameter in model.named_parameters()}
+            results.after[setting] = {name: _array(parameter) for name, parameter in named_parameters(model)}
     return results
 
 
-def realisations(case: Case, arrays: dict, setting: tuple, count: int = ORDERS) -> list[dict[str, np.ndarray]]:
-    """Parameters after a run of float32 AdamW in `count` orders of the same mathematics."""
-    results = []
-    for number in range(count):
-        model, order = build(case), Reordering(number)
-        permuted = order.apply(model)
-        train(model, inputs_of(case, model, order.arrays(arrays, model.config.vocab_size)), *setting)
-        order.undo(model, permuted)
-        results.append({name: _array(parameter) for name, parameter in model.named_parameters()})
-    return results
+class Orders:
+    """Runs of float32 AdamW in several orders of the same mathematics. setting: steps, eps, decay."""
+
+    def __init__(self, case: Case, arrays: dict, setting: tuple):
+        self.case, self.arrays, self.setting, self.model = case, arrays, setting, None
+
+    def after(self, number: int) -> dict[str, np.ndarray]:
+        """Parameters after the run in order `number`."""
+        if self.model is None:
+            self.model = build(self.case)
+            self.start = [parameter.detach().clone() for parameter in self.model.parameters()]
+        for parameter, value in zip(self.model.parameters(), self.start, strict=True):
+            parameter.data = value.clone()
+        order = Reordering(number)
+        permuted = order.apply(self.model)
+        batch = inputs_of(self.case, self.model, order.arrays(self.arrays, self.model.config.vocab_size))
+        train(self.model, batch, *self.setting, watch=False)
+        order.undo(self.model, permuted)
+        return values_of(self.model)
 
 
 def precise(model):
@@ -158,14 +169,14 @@ def precise(model):
     return model
 
 
-def train(model, batch: dict, steps: int, eps: float, decay: float) -> dict[str, np.ndarray]:
-    """AdamW steps on one batch; returns which elements' gradients stayed above `FIRM` of their tensor's largest."""
+def train(model, batch: dict, steps: int, eps: float, decay: float, watch: bool = True) -> dict[str, np.ndarray]:
+    """AdamW steps on one batch; returns which elements' gradients stayed above `FIRM` of their tensor's largest, if it is to watch."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.999), eps=eps, weight_decay=decay, foreach=False)
-    firm = {name: np.ones(parameter.shape, bool) for name, parameter in model.named_parameters()}
+    firm = {name: np.ones(parameter.shape, bool) for name, parameter in named_parameters(model)}
     for _ in range(steps):
         optimizer.zero_grad(set_to_none=True)
         model(**batch).loss.backward()
-        for name, gradient in _gradients(model).items():
+        for name, gradient in _gradients(model).items() if watch else ():
             if gradient is not None:
                 firm[name] &= np.abs(gradient) > FIRM * np.abs(gradient).max()
         optimizer.step()
@@ -173,7 +184,7 @@ def train(model, batch: dict, steps: int, eps: float, decay: float) -> dict[str,
 
 
 def _gradients(model) -> dict[str, np.ndarray | None]:
-    return {name: None if p.grad is None else _array(p.grad) for name, p in model.named_parameters()}
+    return {name: None if p.grad is None else _array(p.grad) for name, p in named_parameters(model)}
 
 
 def _array(tensor) -> np.ndarray:

@@ -1,63 +1,90 @@
 """Chooses token ids for the cases: where PyTorch's float32 agrees with itself, so that a gate judges us and not luck.
 
-    python -m validation.parity.seeds [NAMES] [--tries N]
+    python -m validation.parity.seeds [NAMES] [--check]
 
-For each seed it runs AdamW with eps 1e-8 in several orders of the same sums and prints the worst share (error / gate) that an order
-reaches of the gate which the usual order sets; and PyTorch's error after 2 steps. Ours is never looked at. Seeds go into seeds.json.
+The rule: of the seeds 3 to 10 the first where AdamW with eps 1e-8, in twelve orders of the same sums, reaches at most `ENOUGH` of the
+gate which the usual order sets, and where PyTorch's error after 2 steps is at most `SHORT_ERROR`. Where none does, the one with the
+smallest share, those with a small error after 2 steps first. Ours is never looked at. Seeds go into seeds.json; --check compares.
+Cases of the table of small configurations are not chosen: they all have seed 3.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from validation.parity import oracle
-from validation.parity.cases import SEEDS, Case, batch_arrays, cases_of, names
-from validation.parity.gates import SETTINGS, after_steps
+from validation.parity.cache import cached
+from validation.parity.cases import CASES, SEEDS, Case, batch_arrays, cases_of
+from validation.parity.gates import SETTINGS
+from validation.parity.results import NOISY, orders
+from validation.parity.spread import shares
 
 TARGET = Path(__file__).with_name("seeds.json")
+CANDIDATES = range(3, 11)
+ENOUGH = 0.8              # of the gate
 SHORT_ERROR = 1.2e-7      # of PyTorch after 2 steps; the gate of 2e-7 rests on it
+SHORT = SETTINGS[0]
 
 
-def own_share(case: Case) -> tuple[float, float]:
-    """(worst error / gate among PyTorch's orders, PyTorch's largest error after 2 steps)."""
+def own_share(case: Case, best: tuple[bool, float]) -> tuple[bool, float]:
+    """(whether PyTorch's error after 2 steps is too large, worst error / gate among its orders). Ends early, with the worst so far,
+    where that is neither enough nor below `best`."""
     arrays = batch_arrays(case, case.config["vocab_size"])
-    noisy, short = SETTINGS[2], SETTINGS[0]
-    truth, single = (oracle.run(case, arrays, [short, *([noisy] if double else [])], double) for double in (True, False))
-    usual, *others = oracle.realisations(case, arrays, noisy)
-    shares = [measure.error / measure.gate for other in others for name, expected in truth.after[noisy].items()
-              for _, measure in after_steps(noisy, other[name], expected, [usual[name]], truth.firm[noisy][name])]
-    errors = [np.abs(single.after[short][name] - expected).max() for name, expected in truth.after[short].items()]
-    return max(shares), float(max(errors))
-
-
-def best_seed(case: Case, tries: int, enough: float) -> dict:
-    """The seed with the smallest share whose error after 2 steps is small; the first that is good enough ends the search."""
-    found = []
-    for seed in range(3, 3 + tries):
-        share, error = own_share(replace(case, seed=seed))
-        print(f"{case.model_type}: {case.name}: seed {seed}: PyTorch against itself {share:.2f}, after 2 steps {error:.2e}", flush=True)
-        found.append((error > SHORT_ERROR, share, seed))
-        if min(found)[:2] <= (False, enough):
+    truth = cache(lambda: oracle.run(case, arrays, (SHORT, NOISY), double=True))
+    error = cached(case, arrays, ("error", SHORT), lambda: {"error": short_error(case, arrays, truth())})["error"]
+    usual, worst, late = None, 0.0, bool(error > SHORT_ERROR)
+    for noises in orders(case, arrays, oracle.ORDERS, truth):
+        usual = usual or noises
+        if noises is not usual:
+            worst = max(worst, *shares(usual, noises))
+        if (late, worst) > max(best, (False, ENOUGH)):
             break
-    _, share, seed = min(found)
-    return {"seed": seed, "share": round(share, 2)}
+    return late, worst
 
 
-def main() -> None:
+def short_error(case: Case, arrays: dict, truth: oracle.Results) -> np.ndarray:
+    """PyTorch's largest error after 2 steps."""
+    single = oracle.run(case, arrays, (SHORT,), double=False)
+    return np.array(max(np.abs(single.after[SHORT][name] - expected).max() for name, expected in truth.after[SHORT].items()))
+
+
+def choose(case: Case) -> dict:
+    """What the rule gives for a case."""
+    best, chosen = (True, float("inf")), CANDIDATES[0]
+    for seed in CANDIDATES:
+        found = own_share(replace(case, seed=seed), best)
+        if found < best:
+            best, chosen = found, seed
+        if best <= (False, ENOUGH):
+            break
+    return {"seed": chosen, "share": round(best[1], 2)}
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.parity.seeds")
-    parser.add_argument("names", nargs="*", help="model types; those without seeds by default")
-    parser.add_argument("--tries", type=int, default=8)
-    parser.add_argument("--enough", type=float, default=0.8, help="stop at the first seed whose share is at most this")
-    options = parser.parse_args()
-    for name in options.names or [name for name in names() if name not in SEEDS]:
-        SEEDS[name] = {case.name: best_seed(case, options.tries, options.enough) for case in cases_of(name)}
-        TARGET.write_text(json.dumps(SEEDS, indent=1) + "\n", encoding="utf-8")
+    parser.add_argument("names", nargs="*", default=sorted(CASES), help="model types; by default all that have cases of their own")
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where the stored seeds are not the rule's")
+    options, different = parser.parse_args(), 0
+    for name in options.names:
+        stored, SEEDS[name] = SEEDS.get(name, {}), {}
+        for case in (case for case in cases_of(name) if not case.tiny):
+            SEEDS[name][case.name] = found = choose(case)
+            same = stored.get(case.name, {}).get("seed") == found["seed"]
+            different += not same
+            note = "" if same else f"; stored: {stored.get(case.name)}"
+            print(f"{name}: {case.name}: seed {found['seed']}, share {found['share']}{note}", flush=True)
+        if not options.check:
+            TARGET.write_text(json.dumps(SEEDS, indent=1) + "\n", encoding="utf-8")
+    print(f"{different} seeds differ from the stored ones", file=sys.stderr)
+    return 1 if different and options.check else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
