@@ -37,8 +37,8 @@ class StageCache:
             return None
         return Artefact(entry / FILES, manifest["digest"], manifest["facts"])
 
-    def make(self, stage: str, key: dict, write: Callable[[Path], dict]) -> Artefact:
-        """Runs `write(folder)`, which returns facts, and keeps what it wrote."""
+    def make(self, stage: str, key: dict, write: Callable[[Path], dict], again: bool = False) -> Artefact:
+        """Runs `write(folder)`, which returns facts, and keeps what it wrote. again: in place of what is kept."""
         entry = self.entry(stage, key)
         partial = entry.with_name(f".{entry.name}.{uuid.uuid4().hex[:8]}.partial")
         try:
@@ -46,7 +46,7 @@ class StageCache:
             facts = write(partial / FILES)
             manifest = {"stage": stage, "digest": facts.pop("digest", None) or hash_folder(partial / FILES), "facts": facts, "key": key}
             (partial / MANIFEST).write_text(json.dumps(manifest, indent=1, default=str), encoding="utf-8")
-            _publish(partial, entry)
+            _publish(partial, entry, again)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         found = self.find(stage, key)
@@ -71,10 +71,12 @@ class StageCache:
         return found
 
 
-def _publish(partial: Path, entry: Path) -> None:
-    """Renames into place; an entry without a manifest (a damaged one) is replaced, a whole one is kept."""
-    if entry.exists() and not (entry / MANIFEST).exists():
-        shutil.rmtree(entry)
+def _publish(partial: Path, entry: Path, again: bool) -> None:
+    """Renames into place; an entry without a manifest (a damaged one) is replaced, a whole one is kept unless it is made again."""
+    if entry.exists() and (again or not (entry / MANIFEST).exists()):
+        old = partial.with_name(f"{partial.name}.old")
+        os.rename(entry, old)
+        shutil.rmtree(old, ignore_errors=True)
     try:
         os.rename(partial, entry)
     except OSError:

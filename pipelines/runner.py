@@ -101,7 +101,8 @@ class Runner:
     def execute(self, stage: Stage, key: dict, folder: Path) -> Artefact:
         """Runs a stage into the cache, or into this run's directory."""
         if stage.cached:
-            return self.cache.make(stage.name, key, lambda made: self.call(stage, made))
+            forced = {stage.name, "all"} & set(self.context.config.run.force)
+            return self.cache.make(stage.name, key, lambda made: self.call(stage, made), again=bool(forced))
         made = getattr(stage, "folder_in", lambda run, default: default)(self.context.run.path, folder)
         facts = self.call(stage, made)
         return Artefact(made, facts.pop("digest", None) or hash_json(key), facts)

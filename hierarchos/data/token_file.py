@@ -14,6 +14,8 @@ import numpy as np
 
 from hierarchos.errors import UserError
 
+AGAIN = "run.force=tokenize  to make it again"
+
 
 @dataclass(frozen=True)
 class TokenFile:
@@ -91,12 +93,11 @@ class TokenFile:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
             loaded = cls(arrays["ids"], arrays["offsets"], arrays["trained"], arrays.get("weights"), meta)
         except FileNotFoundError:
-            raise UserError("the token file is not there", where=str(path)) from None
+            raise UserError("the token file is not there", where=str(path), command=AGAIN) from None
         except (SafetensorError, KeyError, json.JSONDecodeError) as error:
-            raise UserError("not a token file, or damaged", where=str(path), hint=str(error)[:160]) from None
+            raise UserError("not a token file, or damaged", where=str(path), hint=str(error)[:160], command=AGAIN) from None
         if meta.get("content_hash") != loaded.content_hash:
-            hint = "delete it; it is made again"
-            raise UserError("the token file is damaged: its content is not what was written", where=str(path), hint=hint)
+            raise UserError("the token file is damaged: its content is not what was written", where=str(path), command=AGAIN)
         return loaded
 
     def _arrays(self) -> dict[str, np.ndarray]:

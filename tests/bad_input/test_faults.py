@@ -241,3 +241,15 @@ def test_damaged_checkpoint_is_left_out_and_told(place, whole):
     ended = place.call("train", "run.resume=run")
     assert ended.status == 0 and f"train: checkpoints/{newest.path.name} is not whole and is left out" in ended.out
     assert (place.path / "run/model/model.safetensors").read_bytes() == whole
+
+
+def test_damaged_tokens_are_told_and_made_again(place, whole):
+    place.write("rows.jsonl", ROWS_FILE["rows.jsonl"])
+    with planted(FailSubmit(2)):
+        assert place.call(*WORDS, "run.dir=run").status == 4
+    [tokens] = place.path.glob("outputs/cache/tokenize/*/files/train.safetensors")
+    tokens.write_bytes(b"abc")
+    ended = place.call("train", "run.resume=run")
+    assert ended.status == 2 and "not a token file, or damaged" in ended.err and "try  run.force=tokenize  to make it again" in ended.err
+    assert place.call("train", "run.resume=run", "run.force=tokenize").status == 0
+    assert (place.path / "run/model/model.safetensors").read_bytes() == whole
