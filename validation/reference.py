@@ -9,11 +9,13 @@ import numpy as np
 import torch
 import transformers
 
+from validation.names import named_parameters
 from validation.parity.oracle import CIRCULAR, StayDouble, precise
 from validation.tiny import Tiny
 
 ROUNDED = (*CIRCULAR, torch.exp)
-UNSHIFTED = ("trocr",)             # the loss compares each position with its own label, not the next one's
+UNSHIFTED = {*transformers.MODEL_FOR_MASKED_LM_MAPPING.values(), transformers.TrOCRForCausalLM}   # a label is its own position's
+NUMBERED = ("roberta", "camembert", "xlm-roberta", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "esm")
 
 
 class ExactTables(StayDouble):
@@ -58,17 +60,22 @@ def inputs(model, arrays: dict) -> dict:
         batch["attention_mask"] = arrays["segments"] > 0
     taken = inspect.signature(model.forward).parameters
     if "position_ids" in taken:
-        batch["position_ids"] = arrays["positions"]
+        batch["position_ids"] = numbered(model.config, arrays) if model.config.model_type in NUMBERED else arrays["positions"]
     if "labels" in taken:
-        batch["labels"] = arrays["targets" if model.config.model_type in UNSHIFTED else "labels"]
+        batch["labels"] = arrays["targets" if type(model) in UNSHIFTED else "labels"]
     return {name: torch.from_numpy(array.astype(np.int64)) for name, array in batch.items()}
+
+
+def numbered(config, arrays: dict) -> np.ndarray:
+    """The positions of models that number tokens from behind the padding token's number, as they make them from ids themselves."""
+    return np.where(arrays["segments"] > 0, arrays["positions"] + config.pad_token_id + 1, config.pad_token_id)
 
 
 def gradients(model) -> dict[str, np.ndarray | None]:
     """By parameter; None where the loss does not depend on it."""
-    return {name: None if p.grad is None else p.grad.numpy() for name, p in model.named_parameters()}
+    return {name: None if p.grad is None else p.grad.numpy() for name, p in named_parameters(model)}
 
 
 def values(model) -> dict[str, np.ndarray]:
     """Parameters by name; tied ones once."""
-    return {name: p.detach().numpy() for name, p in model.named_parameters()}
+    return {name: p.detach().numpy() for name, p in named_parameters(model)}

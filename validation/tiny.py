@@ -14,6 +14,9 @@ LEARNED = {
     "gpt2": "n_positions", "gpt-sw3": "n_positions", "openai-gpt": "n_positions", "gpt_neo": "max_position_embeddings",
     "gpt_bigcode": "n_positions", "gptj": "n_positions", "codegen": "n_positions", "ctrl": "n_positions", "mpt": "max_seq_len",
     "opt": "max_position_embeddings", "biogpt": "max_position_embeddings", "trocr": "max_position_embeddings",
+    **dict.fromkeys(("bert", "roberta", "camembert", "xlm-roberta", "data2vec-text", "ernie", "electra", "distilbert", "roc_bert",
+                     "rembert", "albert", "bert-generation", "roformer", "xlm", "flaubert", "megatron-bert", "roberta-prelayernorm",
+                     "xlm-roberta-xl", "esm"), "max_position_embeddings"),
 }  # model_type -> the field that says how many learned positions there are
 
 

@@ -75,10 +75,11 @@ def attend(w: Weights, batch: Batch, q: Tensor, k: Tensor, v: Tensor, *, window=
     return F.reshape(mixed, (*q.shape[:2], q.shape[2] * q.shape[3]))
 
 
-def separate(w: Weights, x: Tensor, heads: Heads, bias: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """q [B,T,Hq,D], k and v [B,T,Hk,D] by q_proj, k_proj and v_proj."""
+def separate(w: Weights, x: Tensor, heads: Heads, bias: bool, names: tuple[str, str, str] = ("q_proj", "k_proj", "v_proj")
+             ) -> tuple[Tensor, Tensor, Tensor]:
+    """q [B,T,Hq,D], k and v [B,T,Hk,D] by three projections."""
     return tuple(split_heads(w.linear(name, x, count * heads.width, bias), count, heads.width)
-                 for name, count in (("q_proj", heads.queries), ("k_proj", heads.keys), ("v_proj", heads.keys)))
+                 for name, count in zip(names, (heads.queries, heads.keys, heads.keys), strict=True))
 
 
 def fused_by_head(w: Weights, x: Tensor, heads: Heads, bias: bool, name: str = "query_key_value") -> tuple[Tensor, Tensor, Tensor]:

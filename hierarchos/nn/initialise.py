@@ -5,7 +5,8 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
-from hierarchos.nn.weights import ONES, ZEROS, Constant, Normal, ParameterSpec
+from hierarchos.nn.positions import interleaved_sines
+from hierarchos.nn.weights import ONES, SINES, ZEROS, Constant, Normal, ParameterSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +20,8 @@ def initial_value(spec: ParameterSpec, seed: int) -> np.ndarray:
         return np.zeros(spec.shape, np.float32)
     if spec.initial == ONES:
         return np.ones(spec.shape, np.float32)
+    if spec.initial == SINES:
+        return interleaved_sines(*spec.shape)
     if isinstance(spec.initial, Constant):
         return np.full(spec.shape, spec.initial.value, np.float32)
     assert isinstance(spec.initial, Normal), spec

@@ -9,18 +9,24 @@ from hierarchos.errors import UserError
 from hierarchos.graph import functions as F
 from hierarchos.graph.tensor import Tensor
 from hierarchos.nn.batch import Batch
-from hierarchos.nn.weights import Weights
+from hierarchos.nn.weights import Initial, Weights
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-def learned(w: Weights, leaf: str, batch: Batch, count: int, width: int, offset: int = 0) -> Tensor:
+def learned(w: Weights, leaf: str, batch: Batch, count: int, width: int, offset: int = 0, initial: Initial | None = None) -> Tensor:
     """Rows of `leaf.weight` [count + offset, width] at the batch's positions + offset: [B,T,width]."""
+    check_length(batch, count)
+    table = w.parameter(f"{leaf}.weight", (count + offset, width), initial)
+    return F.embedding(batch.positions + offset if offset else batch.positions, table)
+
+
+def check_length(batch: Batch, count: int) -> None:
+    """Raises `UserError` where a row is longer than the table of positions."""
     if batch.max_positions > count:
         raise UserError(f"rows of {batch.max_positions} tokens do not fit: the model has {count} learned positions",
                         hint="shorten the rows, or train a model with more positions")
-    return w.embedding(leaf, batch.positions + offset if offset else batch.positions, count + offset, width)
 
 
 def sinusoidal(batch: Batch, width: int, offset: int = 0, zero_row: int | None = None) -> Tensor:
@@ -35,6 +41,14 @@ def sinusoidal(batch: Batch, width: int, offset: int = 0, zero_row: int | None =
     if zero_row is not None and zero_row < len(table):
         table[zero_row] = 0
     return F.embedding(batch.positions + offset if offset else batch.positions, F.constant(table))
+
+
+def interleaved_sines(count: int, width: int) -> np.ndarray:
+    """float32 [count, width]: sin and cos by turns of position / 10000^(2i/width), rounded once."""
+    import numpy as np
+
+    angles = np.arange(count)[:, None] / np.power(10000.0, 2 * np.arange(width // 2) / width)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(count, width).astype(np.float32)
 
 
 def sine_table(angles: np.ndarray) -> np.ndarray:

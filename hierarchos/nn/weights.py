@@ -25,6 +25,7 @@ class Constant:
 
 ZEROS = "zeros"
 ONES = "ones"
+SINES = "sines"         # sin and cos by turns, one row for each position
 Initial = Normal | Constant | str
 
 

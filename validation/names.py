@@ -1,0 +1,9 @@
+"""What parameters of the reference's models are called."""
+
+from __future__ import annotations
+
+
+def named_parameters(model) -> list:
+    """(name, parameter), a tied one under the name that packages have: some models hold the head before the embedding."""
+    tied = getattr(model, "all_tied_weights_keys", None) or {}
+    return [(tied.get(name, name), parameter) for name, parameter in model.named_parameters()]
