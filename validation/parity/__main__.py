@@ -7,7 +7,7 @@ import json
 import sys
 
 from hierarchos.errors import UserError, nearest
-from validation.parity.cases import cases_of, names
+from validation.parity.cases import ANY_SEED, CASES, cases_of, names
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,7 +28,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         print(json.dumps([record.as_dict() for record in records], indent=1))
     if options.write_docs:
-        DOCS.write_text(markdown(records), encoding="utf-8")
+        from validation.parity.spread import evidence
+
+        command = " ".join(["python -m validation.parity", *options.names, "--write-docs"])
+        families = [name for name in options.names or CASES if name in CASES]
+        DOCS.write_text(markdown(records, command, evidence(families, ANY_SEED), evidence(families, None)), encoding="utf-8")
     failed = sum(not record.passed for record in records)
     print(f"{len(records) - failed} of {len(records)} comparisons pass on {engine.device} ({engine.driver})", file=sys.stderr)
     return 1 if failed or not records else 0

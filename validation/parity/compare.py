@@ -29,8 +29,8 @@ def compare(case: Case, engine, orders: int = oracle.ORDERS) -> list[Record]:
     measures = [*logits_and_loss(engine, arrays, truth, single), *gradients(engine, model, arrays, truth, single),
                 *steps(engine, case, arrays, truth, single, orders), *round_trip(reference, model, values, case, arrays)]
     blank = Record(case.model_type, case.name, "", 0.0, 0.0, 0.0, True, engine.device, engine.driver)
-    return [replace(blank, quantity=name, error=m.error, pytorch_error=m.pytorch_error, gate=m.gate, passed=m.passed)
-            for name, m in measures]
+    return [replace(blank, quantity=name, error=m.error, pytorch_error=m.pytorch_error, gate=m.gate, passed=m.passed,
+                    usual_gate=m.usual_gate) for name, m in measures]
 
 
 def logits_and_loss(engine, arrays: dict, truth, single):

@@ -23,6 +23,7 @@ class Record:
     passed: bool
     device: str = ""
     driver: str = ""
+    usual_gate: float | None = None     # what PyTorch's usual order alone would set, where `gate` is that of the worst of several
 
     def as_dict(self) -> dict:
         return asdict(self)
@@ -35,6 +36,7 @@ class Measure:
     error: float
     pytorch_error: float
     gate: float
+    usual_gate: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -91,5 +93,5 @@ def after_noise(ours: Noise, orders: list[Noise]) -> list[tuple[str, Measure]]:
     There AdamW turns rounding noise of small gradients into full steps, so that one order's error is a matter of luck: PyTorch's own
     orders fail each other's gates (`python -m validation.parity.spread`). p is the largest of theirs."""
     worst = Noise(max(order.rms for order in orders), max(order.firm for order in orders), ours.scale)
-    rms_gate, firm_gate = worst.gates()
-    return [("rms", Measure(ours.rms, worst.rms, rms_gate)), ("max of firm", Measure(ours.firm, worst.firm, firm_gate))]
+    (rms, firm), (usual_rms, usual_firm) = worst.gates(), orders[0].gates()
+    return [("rms", Measure(ours.rms, worst.rms, rms, usual_rms)), ("max of firm", Measure(ours.firm, worst.firm, firm, usual_firm))]

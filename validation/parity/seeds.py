@@ -21,15 +21,12 @@ import numpy as np
 
 from validation.parity import oracle
 from validation.parity.cache import cached
-from validation.parity.cases import CASES, SEEDS, Case, batch_arrays, cases_of
+from validation.parity.cases import CANDIDATES, CASES, ENOUGH, SEEDS, SHORT_ERROR, Case, batch_arrays, cases_of
 from validation.parity.gates import SETTINGS
 from validation.parity.results import NOISY, orders
 from validation.parity.spread import shares
 
 TARGET = Path(__file__).with_name("seeds.json")
-CANDIDATES = range(3, 11)
-ENOUGH = 0.8              # of the gate
-SHORT_ERROR = 1.2e-7      # of PyTorch after 2 steps; the gate of 2e-7 rests on it
 SHORT = SETTINGS[0]
 
 

@@ -8,8 +8,8 @@ PyTorch had to say. --seed takes the same token ids for all cases instead of tho
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 
 from validation.parity import oracle
 from validation.parity.cases import CASES, Case, batch_arrays, cases_of
@@ -35,22 +35,37 @@ def spread(case: Case, count: int) -> list[float]:
     return [share for other in others for share in shares(usual, other)]
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """How often PyTorch's other orders miss the gate of its usual one. shares: one list of error / gate for each case."""
+
+    shares: list[list[float]]
+
+    def __str__(self) -> str:
+        found = [share for case in self.shares for share in case]
+        missed = sum(share > 1 for share in found)
+        return (f"{missed} of {len(found)} comparisons ({missed / len(found):.1%}), in {sum(max(case) > 1 for case in self.shares)} of "
+                f"{len(self.shares)} cases, by up to {max(found):.1f} times")
+
+
+def evidence(names: list[str], seed: int | None, count: int = oracle.ORDERS, show=None) -> Evidence:
+    """Over the cases of those model types; seed None: the token ids chosen for each case. show: called with a line for each case."""
+    cases, found = [case for name in names for case in cases_of(name) if not case.tiny], []
+    for case in cases:
+        found.append(spread(case if seed is None else replace(case, seed=seed), count))
+        if show:
+            show(f"{case.model_type}: {case.name}: {sum(s > 1 for s in found[-1])} of {len(found[-1])} missed, worst {max(found[-1]):.2f}")
+    return Evidence(found)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m validation.parity.spread")
     parser.add_argument("names", nargs="*", default=sorted(CASES), help="model types; by default the five that have cases of their own")
     parser.add_argument("--seed", type=int, help="of the token ids of all cases")
     parser.add_argument("--orders", type=int, default=oracle.ORDERS)
     options = parser.parse_args()
-    found = []
-    for case in (case for name in options.names for case in cases_of(name)):
-        if not case.tiny:
-            found.append(spread(case if options.seed is None else replace(case, seed=options.seed), options.orders))
-            print(f"{case.model_type}: {case.name}: {sum(s > 1 for s in found[-1])} of {len(found[-1])} missed, worst {max(found[-1]):.2f}",
-                  flush=True)
-    everything = [share for case in found for share in case]
-    missed = sum(share > 1 for share in everything)
-    print(f"PyTorch misses the gate of its usual order in {missed} of {len(everything)} comparisons ({missed / len(everything):.1%}), "
-          f"in {sum(max(case) > 1 for case in found)} of {len(found)} cases, by up to {max(everything):.1f} times")
+    found = evidence(options.names, options.seed, options.orders, partial(print, flush=True))
+    print(f"PyTorch misses the gate of its usual order in {found}")
 
 
 if __name__ == "__main__":
