@@ -46,5 +46,5 @@ def pairs(rule: AttentionRule, shape: AttentionShape) -> float:
     if rule.causal and shape.keys >= shape.queries:
         seen -= shape.queries * (shape.queries - 1) / 2
     if rule.window is not None:
-        seen = min(seen, float(shape.queries) * rule.window)
+        seen = min(seen, float(shape.queries) * (rule.window if rule.causal else 2 * rule.window - 1))
     return seen * shape.batch * shape.heads

@@ -29,7 +29,7 @@ def visible(rule: AttentionRule, shape: AttentionShape, optional: dict[str, np.n
     if rule.causal:
         seen &= distance >= 0
     if rule.window is not None:
-        seen &= distance < rule.window
+        seen &= abs(distance) < rule.window
     if rule.segments:
         seen &= optional["segments_q"][:, :, None] == optional["segments_k"][:, None, :]
     return seen

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class AttentionRule:
     """Options of one attention. A query i sees key j, with o = its offset (position of the first query minus that of
-    the first key), when  (not causal or j <= i + o) and (window is None or i + o - j < window) and segments agree.
+    the first key), when  (not causal or j <= i + o) and (window is None or |i + o - j| < window) and segments agree.
 
     score = cap(scale q k) - slope (i + o - j),  cap(s) = softcap tanh(s / softcap); without them score = scale q k.
     Optional inputs come after the required ones in the order of `optional`; a flag says whether each is there.

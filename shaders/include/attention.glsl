@@ -7,7 +7,7 @@ layout(constant_id = 3) const uint VALUE_WIDTH = 32;  // channels of v
 layout(constant_id = 4) const uint GROUP = 1;         // query heads for each key head
 layout(constant_id = 5) const float SCALE = 1.0;
 layout(constant_id = 6) const bool CAUSAL = true;
-layout(constant_id = 7) const int WINDOW = 0;         // 0: none
+layout(constant_id = 7) const int WINDOW = 0;         // keys seen behind a query, itself among them; as many ahead where not causal; 0: all
 layout(constant_id = 8) const bool SEGMENTS = false;
 layout(constant_id = 9) const uint DROP_BELOW = 0;    // random bits below this drop a probability; 0: no dropout
 layout(constant_id = 10) const float KEEP_SCALE = 1.0;
@@ -16,15 +16,18 @@ layout(constant_id = 12) const bool SLOPES = false;   // each head's scores fall
 
 const float NEGLIGIBLE = -3.0e38;                     // score of what is not seen, log-sum-exp of a row that sees nothing
 
+// How far ahead of itself a query may see; without a bound less than what overflows when positions are added.
+int ahead() { return CAUSAL ? 0 : WINDOW > 0 ? WINDOW - 1 : 1 << 29; }
+
 // Key positions first .. last (inclusive) that query t may see; empty when last < first.
 void key_range(int t, int offset, int keys, out int first, out int last) {
     first = WINDOW > 0 ? max(t + offset - WINDOW + 1, 0) : 0;
-    last = CAUSAL ? min(t + offset, keys - 1) : keys - 1;
+    last = min(t + offset + ahead(), keys - 1);
 }
 
 // Query positions first .. last (inclusive) that may see a key in key_first .. key_last.
 void query_range(int key_first, int key_last, int offset, int queries, out int first, out int last) {
-    first = CAUSAL ? max(key_first - offset, 0) : 0;
+    first = max(key_first - offset - ahead(), 0);
     last = WINDOW > 0 ? min(key_last + WINDOW - 1 - offset, queries - 1) : queries - 1;
 }
 

@@ -74,7 +74,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, segments_q: Tensor | None = None,
               query_offset: Tensor | None = None, softcap: float | None = None, slopes: Tensor | None = None) -> Tensor:
     """softmax(scale q k^T, over what each query sees) v: q [B,T,Hq,D], k [B,S,Hk,D], v [B,S,Hk,Dv] -> [B,T,Hq,Dv].
 
-    Query i sees key j when (not causal or j <= i + o) and (window is None or i + o - j < window) and their segments
+    Query i sees key j when (not causal or j <= i + o) and (window is None or |i + o - j| < window) and their segments
     (i32 [B,T], [B,S]) are equal. o is `query_offset` (i32 [B]), S - T when it is not given. A query that sees nothing
     gives zeros. Query head h uses key head h // (Hq / Hk). scale: D**-0.5 when not given. dropout: probability that a
     weight is dropped, drawn from (`seed` u32 [2], `stream`) by position. softcap c: c tanh(s / c) in place of the scaled score
