@@ -94,10 +94,11 @@ def pre_norm(layer: Weights, x: Tensor, norm, attention, mlp) -> Tensor:
     return x + mlp(norm(layer, "post_attention_layernorm", x))
 
 
-def forward(cfg: LlamaConfig, w: Weights, batch: Batch, *, attention=self_attention, mlp=gated_mlp, norm=Weights.rms_norm, block=pre_norm,
-            entrance=None, final_norm: str = "norm", head_bias: bool = False) -> Output:
-    """Embedding, blocks, final norm, head. Relatives give their own attention, mlp, norm, order of a block, or change of the embedding."""
-    model, norm = w.at("model"), partial(norm, eps=cfg.norm_eps)
+def trunk(cfg: LlamaConfig, model: Weights, batch: Batch, *, attention=self_attention, mlp=gated_mlp, norm=Weights.rms_norm, block=pre_norm,
+          entrance=None, final_norm: str = "norm") -> Tensor:
+    """Embedding, blocks, final norm below `model`: [B,T,D]. Relatives give their own attention, mlp, norm, order of a block, or change of
+    the embedding."""
+    norm = partial(norm, eps=cfg.norm_eps)
     x = model.embedding("embed_tokens", batch.ids, cfg.vocab_size, cfg.width, cfg.embedding_std)
     x = dropout(entrance(x) if entrance else x, cfg.embedding_dropout, batch, "embed_tokens")
     for index, (rotate, window) in enumerate(zip(rotations(cfg.ropes, batch), cfg.windows, strict=True)):
@@ -107,7 +108,12 @@ def forward(cfg: LlamaConfig, w: Weights, batch: Batch, *, attention=self_attent
         feed = partial(mlp, layer.at("mlp"), inner=cfg.inner, activation=cfg.activation, bias=cfg.mlp_bias)
         with region(batch, layer.prefix):
             x = block(layer, x, norm, dropped(mix, cfg, batch, layer.name("self_attn")), dropped(feed, cfg, batch, layer.name("mlp")))
-    hidden = norm(model, final_norm, x)
+    return norm(model, final_norm, x)
+
+
+def forward(cfg: LlamaConfig, w: Weights, batch: Batch, *, head_bias: bool = False, **parts) -> Output:
+    """The trunk and the head; parts: see `trunk`."""
+    hidden = trunk(cfg, w.at("model"), batch, **parts)
     return language_model(cfg.tied, "model.embed_tokens", w, hidden, cfg.vocab_size, bias=head_bias, scale=cfg.logit_scale,
                           softcap=cfg.logit_softcap)
 

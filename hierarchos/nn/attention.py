@@ -63,8 +63,8 @@ def attend(w: Weights, batch: Batch, q: Tensor, k: Tensor, v: Tensor, *, window=
            softcap: float | None = None, slopes: Tensor | None = None, causal: bool = True) -> Tensor:
     """Causal attention, or bidirectional, of q [B,T,Hq,D] over k, v [B,T,Hk,D] and the cache: [B,T,Hq*D].
 
-    scale None means width^-0.5; window counts keys, the query's own among them; dropout acts only in training. softcap bounds the
-    scaled scores; slopes [Hq]: each head's score falls by its slope for every key further back (ALiBi)."""
+    scale None means width^-0.5; window counts keys, the query's own among them (bidirectional: on either side); dropout acts only in
+    training. softcap bounds the scaled scores; slopes [Hq]: each head's score falls by its slope for every key further back (ALiBi)."""
     segments, offset = batch.segments, None
     if batch.cache:
         k, v = batch.cache.extend(w.prefix, k, v)
@@ -114,7 +114,7 @@ def rotated_normed(w: Weights, q: Tensor, k: Tensor, rotate, norm, names: tuple[
 
 
 def self_attention(w: Weights, x: Tensor, batch: Batch, heads: Heads, rotate, *, qkv_bias=False, output_bias=False, project=separate,
-                   place=rotated, finish=None, output: str = "o_proj", **score) -> Tensor:
+                   place=rotated, finish=None, output: str = "o_proj", output_std=None, **score) -> Tensor:
     """Projections to heads, their place in the sequence, attention, projection back: [B,T,D] -> [B,T,D].
 
     place(w, q, k, rotate): rotation, and norms before or after it. finish(w, mixed): on the mixed heads [B,T,Hq*D]. score: options of
@@ -122,4 +122,4 @@ def self_attention(w: Weights, x: Tensor, batch: Batch, heads: Heads, rotate, *,
     q, k, v = project(w, x, heads, qkv_bias)
     q, k = place(w, q, k, rotate)
     mixed = attend(w, batch, q, k, v, **score)
-    return w.linear(output, finish(w, mixed) if finish else mixed, x.shape[-1], output_bias)
+    return w.linear(output, finish(w, mixed) if finish else mixed, x.shape[-1], output_bias, std=output_std)

@@ -27,5 +27,7 @@ def initial_value(spec: ParameterSpec, seed: int) -> np.ndarray:
     assert isinstance(spec.initial, Normal), spec
     generator = np.random.Generator(np.random.PCG64([seed, zlib.crc32(spec.name.encode())]))
     values = generator.standard_normal(spec.shape, np.float32)
+    while spec.initial.cutoff is not None and (outside := np.abs(values) > spec.initial.cutoff).any():
+        values[outside] = generator.standard_normal(np.count_nonzero(outside), np.float32)
     values *= np.float32(spec.initial.std)
     return values

@@ -11,9 +11,10 @@ from hierarchos.graph.tensor import Tensor
 
 @dataclass(frozen=True)
 class Normal:
-    """Normal distribution with mean 0."""
+    """Normal distribution with mean 0. cutoff: values beyond so many std are drawn again."""
 
     std: float
+    cutoff: float | None = None
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ ZEROS = "zeros"
 ONES = "ones"
 SINES = "sines"         # sin and cos by turns, one row for each position
 Initial = Normal | Constant | str
+Spread = float | Normal | None
 
 
 @dataclass(frozen=True)
@@ -87,17 +89,21 @@ class Weights:
         self.table[spec.name] = (spec, tensor)
         return tensor
 
-    def linear(self, leaf: str, x: Tensor, width: int, bias: bool = False, layout: str = "out_in", std: float | None = None) -> Tensor:
+    def linear(self, leaf: str, x: Tensor, width: int, bias: bool = False, layout: str = "out_in", std: Spread = None) -> Tensor:
         """x [..., D] times `leaf.weight` ([width, D]; layout "in_out": [D, width]) plus `leaf.bias`, gives [..., width]."""
         inner = x.shape[-1]
         shape = (width, inner) if layout == "out_in" else (inner, width)
-        weight = self.parameter(f"{leaf}.weight", shape, Normal(self.std if std is None else std))
+        weight = self.parameter(f"{leaf}.weight", shape, self._normal(std))
         offset = self.parameter(f"{leaf}.bias", (width,), ZEROS) if bias else None
         return F.linear(x, weight, offset, layout=layout)
 
-    def embedding(self, leaf: str, ids: Tensor, count: int, width: int, std: float | None = None) -> Tensor:
+    def embedding(self, leaf: str, ids: Tensor, count: int, width: int, std: Spread = None) -> Tensor:
         """Rows of `leaf.weight` [count, width] for ids [...]: [..., width]."""
-        return F.embedding(ids, self.parameter(f"{leaf}.weight", (count, width), Normal(self.std if std is None else std)))
+        return F.embedding(ids, self.parameter(f"{leaf}.weight", (count, width), self._normal(std)))
+
+    def _normal(self, std: Spread) -> Normal:
+        """std: of a matrix where it is not the model's, or all of its distribution."""
+        return std if isinstance(std, Normal) else Normal(self.std if std is None else std)
 
     def rms_norm(self, leaf: str, x: Tensor, eps: float, offset: float = 0.0) -> Tensor:
         """Root-mean-square norm over the last axis, times offset + weight (which starts at 1 - offset)."""
