@@ -60,7 +60,9 @@ def inputs(model, arrays: dict) -> dict:
         batch["attention_mask"] = arrays["segments"] > 0
     taken = inspect.signature(model.forward).parameters
     if "position_ids" in taken:
-        batch["position_ids"] = numbered(model.config, arrays) if model.config.model_type in NUMBERED else arrays["positions"]
+        rotary = getattr(model.config, "position_embedding_type", None) == "rotary"
+        is_numbered = model.config.model_type in NUMBERED and not rotary
+        batch["position_ids"] = numbered(model.config, arrays) if is_numbered else arrays["positions"]
     if "labels" in taken:
         batch["labels"] = arrays["targets" if type(model) in UNSHIFTED else "labels"]
     return {name: torch.from_numpy(array.astype(np.int64)) for name, array in batch.items()}

@@ -34,7 +34,8 @@ FAULTS = {
     **{("falcon", name): Fault("eager attention adds the ALiBi bias twice, once in the mask and once to the scores")
        for name in ("base", "7b", "rw")},
 }  # (model_type, variant); of Transformers 5.24
-NO_POSITIONS = ("trocr",)       # models that take none: their own would count padding on the left
+# Models that take no positions (their own would count padding on the left), and one whose causal mask lets padding on the left be seen.
+NO_POSITIONS = ("trocr", "roformer", "xlm")
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,27 +48,28 @@ SHARED = ("hidden_size", "num_attention_heads", "num_hidden_layers", "intermedia
           "attention_probs_dropout_prob")
 
 
-def read_encoder(fields: Fields, kind=BertConfig, names: dict | None = None, **options) -> BertConfig:
-    """The fields that relatives share; they `assume` their own defaults before. names: what a relative calls them. Heads for other
-    tasks are no part of this model."""
+def read_encoder(fields: Fields, kind=BertConfig, names: dict | None = None, positions: tuple = ("absolute", None),
+                 **options) -> BertConfig:
+    """The fields that relatives share; they `assume` their own defaults before. names: what a relative calls them; positions: kinds of
+    positions that it has; options: values that it reads for itself. Heads for other tasks are no part of this model."""
     called = {name: name for name in SHARED} | (names or {})
     fields.assume(**DEFAULTS | fields.assumed)
     fields.harmless("classifier_dropout", "classifier_dropout_prob")
-    fields.only("position_embedding_type", "absolute", None)
+    fields.only("position_embedding_type", *positions)
     width, count = fields.integer(called["hidden_size"]), fields.integer(called["num_attention_heads"])
     if width % count:
         raise fields.refuse(called["hidden_size"], f"a multiple of {called['num_attention_heads']} = {count}")
     first = options.get("first_position", 0)
-    positions = fields.integer("max_position_embeddings", minimum=first + 1)
+    rows = fields.integer("max_position_embeddings", minimum=first + 1)
     return kind(**{
         "vocab_size": fields.integer("vocab_size"),
-        "max_positions": positions - first,
+        "max_positions": rows - first,
         "width": width,
-        "inner": fields.integer(called["intermediate_size"]),
+        "inner": options.get("inner") or fields.integer(called["intermediate_size"]),
         "layers": fields.integer(called["num_hidden_layers"]),
         "heads": Heads(count, count, width // count),
-        "activation": fields.choice(called["hidden_act"], "gelu", ACTIVATIONS),
-        "initializer_range": fields.number("initializer_range", 0.02),
+        "activation": options.get("activation") or fields.choice(called["hidden_act"], "gelu", ACTIVATIONS),
+        "initializer_range": options.get("initializer_range") or fields.number("initializer_range", 0.02),
         "norm_eps": options.get("norm_eps") or fields.number("layer_norm_eps"),
         "tied": fields.boolean("tie_word_embeddings", True),
         "dropout": fields.number(called["hidden_dropout_prob"], below=1.0),
@@ -83,13 +84,17 @@ def read(fields: Fields) -> BertConfig:
     return read_encoder(fields, causal=fields.boolean("is_decoder", False))
 
 
-def embedded(cfg: BertConfig, w: Weights, batch: Batch, more=None) -> Tensor:
-    """Words, the first of the types, and positions: [B,T,embed_width]. more(w, words) adds to the words what a relative has besides."""
+def words(cfg: BertConfig, w: Weights, batch: Batch, more=None) -> Tensor:
+    """Words and the first of the types: [B,T,embed_width]. more(w, words) adds to the words what a relative has besides."""
     x = w.embedding("word_embeddings", batch.ids, cfg.vocab_size, cfg.embed_width)
     x = more(w, x) if more else x
-    x = x + first_row(w, "token_type_embeddings", cfg.types, cfg.embed_width) if cfg.types else x
-    return x + learned(w, "position_embeddings", batch, cfg.max_positions, cfg.embed_width, cfg.first_position,
-                       SINES if cfg.sines else None)
+    return x + first_row(w, "token_type_embeddings", cfg.types, cfg.embed_width) if cfg.types else x
+
+
+def embedded(cfg: BertConfig, w: Weights, batch: Batch, more=None) -> Tensor:
+    """`words` and positions: [B,T,embed_width]."""
+    return words(cfg, w, batch, more) + learned(w, "position_embeddings", batch, cfg.max_positions, cfg.embed_width, cfg.first_position,
+                                                SINES if cfg.sines else None)
 
 
 def first_row(w: Weights, leaf: str, count: int, width: int) -> Tensor:
@@ -139,12 +144,13 @@ def encoder(cfg: BertConfig, w: Weights, x: Tensor, batch: Batch, block=post_nor
     return x
 
 
-def body(cfg: BertConfig, w: Weights, batch: Batch, more=None, widen: str | None = None, block=post_norm) -> Tensor:
+def body(cfg: BertConfig, w: Weights, batch: Batch, more=None, widen: str | None = None, block=post_norm, embedded=embedded,
+         path: tuple[str, ...] = ("encoder", "layer")) -> Tensor:
     """Embeddings and blocks below `w`: [B,T,D]. widen: the projection of narrow embeddings."""
     part = w.at("embeddings")
     x = normed(cfg, part, embedded(cfg, part, batch, more), batch)
     x = w.linear(widen, x, cfg.width, bias=True) if widen else x
-    return encoder(cfg, w, x, batch, block)
+    return encoder(cfg, w, x, batch, block, path)
 
 
 def masked_head(cfg: BertConfig, w: Weights, x: Tensor, embedding: str, place: str = "cls.predictions", activation: str | None = None,
