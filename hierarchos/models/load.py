@@ -15,27 +15,37 @@ from hierarchos.hub.write import SHARD_BYTES, write_package
 from hierarchos.models.aliases import wrapped_names
 from hierarchos.models.family import Model
 from hierarchos.models.registry import read_model, resolve
+from hierarchos.nn.initialise import initial_value
+from hierarchos.nn.weights import ParameterSpec
 
 if TYPE_CHECKING:
     import numpy as np
 
+FRESH_SEED = 0      # of a head that a package lacks: the same each time it is loaded
+
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A model and where its values lie. `notes`: what a person should know (unused tensors, a head that is not tied)."""
+    """A model and where its values lie. `notes`: what a person should know (unused tensors, a head that is not tied).
+
+    fresh: parameters that the package lacks and that start from nothing: a head on an encoder that has none."""
 
     model: Model
     package: Package
     match: Match
     notes: tuple[str, ...]
+    fresh: tuple[ParameterSpec, ...] = ()
 
     def value(self, name: str) -> np.ndarray:
         """float32 values of a parameter: a view of the file where it is float32 already."""
+        for spec in self.fresh:
+            if spec.name == name:
+                return initial_value(spec, FRESH_SEED)
         return self.package.read(self.match.source[name])
 
     def values(self) -> dict[str, np.ndarray]:
         """All parameters."""
-        return {name: self.value(name) for name in self.match.source}
+        return {name: self.value(name) for name in (*self.match.source, *(spec.name for spec in self.fresh))}
 
 
 def load_model(folder: str | Path, changes: Mapping | None = None) -> Loaded:
@@ -46,7 +56,8 @@ def load_model(folder: str | Path, changes: Mapping | None = None) -> Loaded:
     if changes:
         model = resolve({**model.raw, **changes}, "model.config")
     model, notes = _decide_tie(package, model)
-    needed = {spec.name: spec.shape for spec in model.parameters}
+    fresh = _fresh(package, model)
+    needed = {spec.name: spec.shape for spec in model.parameters if spec not in fresh}
     tied = {model.family.embedding: model.family.head} if model.config.tied else {}
     found = {name: entry.shape for name, entry in package.entries.items()}
     fit = match(found, needed, str(package.folder), partial(disk_names, model), model.family.buffers, tied)
@@ -54,13 +65,29 @@ def load_model(folder: str | Path, changes: Mapping | None = None) -> Loaded:
     if fit.extra and not model.wrapper:
         listed = ", ".join(fit.extra[:8]) + (f" and {len(fit.extra) - 8} more" if len(fit.extra) > 8 else "")
         notes += (f"{len(fit.extra)} tensors of the package are not used: {listed}",)
-    return Loaded(model, package, fit, notes)
+    if any(spec.used for spec in fresh):
+        notes += (f"the package is an encoder without a head for masked tokens: {len(fresh)} parameters of the head start from nothing",)
+    return Loaded(model, package, fit, notes, fresh)
 
 
 def disk_names(model: Model, name: str) -> tuple[str, ...]:
     """What a package may call a parameter, the best first: inside a wrapper, by its own name, in a package of the bare model."""
     wrapped = wrapped_names(model.wrapper, name) if model.wrapper else ()
-    return (*wrapped, dict(model.family.disk).get(name, name), name, name.removeprefix(f"{model.family.base}."))
+    bare = name.removeprefix(f"{model.family.base}.")
+    return (*wrapped, dict(model.family.disk).get(name, name), name, bare, *map(_first_spelling, (name, bare)))
+
+
+def _first_spelling(name: str) -> str:
+    """What the first BERT packages call the parameters of a norm."""
+    return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+
+
+def _fresh(package: Package, model: Model) -> tuple[ParameterSpec, ...]:
+    """Parameters that may be absent: those that nothing reads, and the head of an encoder when all of it is absent."""
+    absent = [spec for spec in model.parameters if not any(place in package.home for place in disk_names(model, spec.name))]
+    head = [spec for spec in model.parameters if not spec.name.startswith(f"{model.family.base}.")]
+    without_head = model.family.task == "masked" and all(spec in absent for spec in head)
+    return tuple(spec for spec in absent if not spec.used or (without_head and spec in head))
 
 
 def _check_constants(package: Package, model: Model) -> None:
