@@ -121,6 +121,9 @@ def test_slices_of_k_are_added_up(device, monkeypatch, tile, m, n, k, splits):
 
 
 def test_a_row_has_the_same_bits_in_every_product(device):
+    """On CPU drivers; GPUs split K by the size of the product, which changes the order of sums."""
+    if device.info.kind != "software":
+        pytest.skip("GPU tiles split K by the size of the product")
     x, w = normal(70, 300), normal(96, 300)
     whole, = run_op(device, MatMul(transpose_b=True), x, w)
     for rows in (slice(0, 1), slice(3, 11), slice(20, 53), slice(69, 70)):
