@@ -138,11 +138,11 @@ def _ranges(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def permutation(count: int, seed: int, epoch: int) -> np.ndarray:
     """An order of `count` rows from (seed, epoch) alone: rows sorted by a hash of their number. No state, no library's generator."""
-    salt = _mixed(_mixed(np.array([seed & (2**64 - 1)], np.uint64)) ^ np.uint64(epoch))
-    return np.argsort(_mixed(np.arange(count, dtype=np.uint64) ^ salt), kind="stable")
+    salt = mixed(mixed(np.array([seed & (2**64 - 1)], np.uint64)) ^ np.uint64(epoch))
+    return np.argsort(mixed(np.arange(count, dtype=np.uint64) ^ salt), kind="stable")
 
 
-def _mixed(values: np.ndarray) -> np.ndarray:
+def mixed(values: np.ndarray) -> np.ndarray:
     """SplitMix64's output function (Steele, Lea and Flood 2014): uint64 to uint64, a bijection."""
     z = values + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

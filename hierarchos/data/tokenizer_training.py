@@ -10,19 +10,22 @@ from hierarchos.errors import UserError
 END = "<|endoftext|>"
 PAD = "<|pad|>"
 BOS = "<|startoftext|>"
+MASK = "<|mask|>"
 BYTES = 256  # every byte is a token, so that any text can be encoded
 
 
 def train_tokenizer(
-    texts: Iterable[str], vocab_size: int, *, min_frequency: int = 2, bos: bool = False, chat: bool = False, pad: bool = True
+    texts: Iterable[str], vocab_size: int, *, min_frequency: int = 2, bos: bool = False, chat: bool = False, pad: bool = True,
+    mask: bool = False
 ) -> TextTokenizer:
-    """Trains on `texts`. Special tokens come first: end, then pad, BOS and ChatML's where wanted, then the 256 bytes.
+    """Trains on `texts`. Special tokens come first: end, then pad, BOS, ChatML's and the mask where wanted, then the 256
+    bytes.
 
     Fewer tokens than `vocab_size` come out when the texts have no more pairs that occur `min_frequency` times.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-    special = [END, *([PAD] if pad else []), *([BOS] if bos else []), *(CHATML_TOKENS if chat else ())]
+    special = [END, *([PAD] if pad else []), *([BOS] if bos else []), *(CHATML_TOKENS if chat else ()), *([MASK] if mask else [])]
     if vocab_size < BYTES + len(special):
         hint = f"{BYTES} bytes and {len(special)} special tokens ({', '.join(special)}) are the least"
         command = f"tokenizer.vocab_size={BYTES + len(special)}"

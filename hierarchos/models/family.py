@@ -51,6 +51,12 @@ class Model:
         """A fresh parameter table for one trace."""
         return Weights(std=self.config.initializer_range, **options)
 
+    @property
+    def task(self) -> str:
+        """causal, or masked: what it sees and is trained for. Some encoders are decoders where their config.json says so."""
+        causal = getattr(self.config, "causal", None)
+        return self.family.task if causal is None else "causal" if causal else "masked"
+
     def forward(self, w: Weights, batch: Batch) -> Output:
         """Traces the model into the current graph."""
         return self.family.forward(self.config, w, batch)

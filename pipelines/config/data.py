@@ -117,3 +117,9 @@ class DataConfig:
 
     pad_multiple: int = setting(32, at_least=1)
     """Lengths of padded batches are multiples of this, so that few shapes are compiled."""
+
+    mask_share: float = setting(0.15, above=0, at_most=1)
+    """Encoders: share of the tokens that are hidden and predicted."""
+
+    mask_whole_words: bool = setting(False)
+    """Encoders: all tokens of a word are hidden, or none."""

@@ -84,7 +84,7 @@ def check_generation(context: Context, tokenizer: TextTokenizer, model: Model) -
     from pipelines.stages.tokenize import encode_options
 
     config, settings = context.config, context.config.generate
-    if "generate" not in config.pipeline.stages:
+    if "generate" not in config.pipeline.stages or model.task == "masked":
         return
     prompt = settings.prompt
     if settings.chat:

@@ -32,7 +32,7 @@ class Evaluate(BaseStage):
         config = context.config
         loaded = package_of(context)
         size = config.evaluate.batch_size
-        stream = batches(context, VALIDATION, size, False) or batches(context, TRAIN, size, False)
+        stream = batches(context, VALIDATION, loaded.model, size, False) or batches(context, TRAIN, loaded.model, size, False)
         count = min(len(stream), config.evaluate.max_batches or len(stream))
         require_memory(context, "evaluation", Planner(loaded.model, context.device).evaluation(stream.shapes()), smaller_batches)
         state = TrainingState(loaded.model, context.device, optimizer=None)

@@ -40,6 +40,9 @@ class Generate(BaseStage):
         from hierarchos.generation.sampling import Sampling
 
         settings, loaded = context.config.generate, package_of(context)
+        if loaded.model.task == "masked":
+            context.progress.line("generate: this model is an encoder: it sees both sides of a token and writes no text")
+            return {"new_tokens": 0, "stopped": "encoder", "prompt": settings.prompt or "", "text": ""}
         tokenizer = load_tokenizer(loaded.package.folder)
         prompt = settings.prompt if settings.prompt is not None else sample_prompt(context, tokenizer)
         sent = chat_text(prompt, tokenizer, context.config) if settings.chat else prompt

@@ -67,9 +67,10 @@ def tokenizer_of(context: Context) -> TextTokenizer:
     return load_tokenizer(context.artefacts["tokenize"].folder / TOKENIZER)
 
 
-def batches(context: Context, name: str, batch_size: int, shuffle: bool) -> BatchStream | None:
-    """The batches of a token file, or None where there is no such file."""
+def batches(context: Context, name: str, model: Model, batch_size: int, shuffle: bool) -> BatchStream | None:
+    """The batches of a token file, with tokens hidden where the model is an encoder, or None where there is no such file."""
     from hierarchos.data.batches import BatchStream
+    from hierarchos.data.masking import MaskedStream, Masking, Vocabulary
     from hierarchos.data.options import BatchOptions
     from hierarchos.data.token_file import TokenFile
 
@@ -79,4 +80,7 @@ def batches(context: Context, name: str, batch_size: int, shuffle: bool) -> Batc
     data, train = context.config.data, context.config.train
     options = BatchOptions(batch_size=batch_size, sequence_length=train.sequence_length, layout=data.layout, pad_to=data.pad_to,
                            pad_multiple=data.pad_multiple, shuffle=shuffle, seed=context.config.run.seed)
+    if model.task == "masked":
+        masking = Masking(data.mask_share, data.mask_whole_words)
+        return MaskedStream(TokenFile.load(path), options, Vocabulary.of(tokenizer_of(context)), masking)
     return BatchStream(TokenFile.load(path), options)

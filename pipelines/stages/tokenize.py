@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pipelines.stage import Context
 
 TRAIN, VALIDATION, TOKENIZER = "train.safetensors", "validation.safetensors", "tokenizer"
-NOT_CONTENT = ("source", "path", "validation_path", "repo", "revision", "subset", "split", "layout", "pad_to", "pad_multiple")
+NOT_CONTENT = ("source", "path", "validation_path", "repo", "revision", "subset", "split", "layout", "pad_to", "pad_multiple",
+               "mask_share", "mask_whole_words")
 
 
 class Tokenize(BaseStage):
@@ -39,7 +40,8 @@ class Tokenize(BaseStage):
         data = {name: value for name, value in dataclasses.asdict(config.data).items() if name not in NOT_CONTENT}
         tokenizer = {name: value for name, value in dataclasses.asdict(config.tokenizer).items() if name != "path"}
         return {"data": data, "tokenizer": tokenizer, "sequence_length": config.train.sequence_length, "seed": config.run.seed,
-                "own_tokenizer": trains_tokenizer(config), "chat_template": template_text(config.tokenizer.chat_template)}
+                "own_tokenizer": trains_tokenizer(config), "chat_template": template_text(config.tokenizer.chat_template),
+                "mask_token": trains_tokenizer(config) and is_encoder(config)}
 
     def check(self, config: Config) -> None:
         """A chat template that is neither a text nor a file is told before anything starts."""
@@ -121,6 +123,14 @@ def trains_tokenizer(config: Config) -> bool:
     return config.tokenizer.source == "train" or (config.tokenizer.source == "auto" and config.model.source == "fresh")
 
 
+def is_encoder(config: Config) -> bool:
+    """Whether a fresh model is one that is trained on hidden tokens: a tokenizer made for it has a token for them."""
+    from hierarchos.models.registry import FAMILIES, family
+
+    model_type = config.model.config.get("model_type")
+    return config.model.source == "fresh" and model_type in FAMILIES and family(model_type).task == "masked"
+
+
 def make_tokenizer(config: Config, found: dict) -> TextTokenizer:
     """The package's own, one from a file, or a new one trained on the rows."""
     from hierarchos.data.rows import RowReport
@@ -133,7 +143,8 @@ def make_tokenizer(config: Config, found: dict) -> TextTokenizer:
     first = next(rows, None)
     chat = config.data.template == "chat" or (first is not None and first.messages is not None)
     everything = chain(() if first is None else (first,), rows)
-    return train_tokenizer(texts(everything), config.tokenizer.vocab_size, min_frequency=config.tokenizer.min_frequency, chat=chat)
+    return train_tokenizer(texts(everything), config.tokenizer.vocab_size, min_frequency=config.tokenizer.min_frequency, chat=chat,
+                           mask=is_encoder(config))
 
 
 def texts(rows: Iterator[Example]) -> Iterator[str]:

@@ -36,7 +36,7 @@ class Train(BaseStage):
 
     def settings(self, config: Config) -> dict:
         """The loop, the fresh model's shape, and how rows are laid into batches."""
-        data = {name: getattr(config.data, name) for name in ("layout", "pad_to", "pad_multiple")}
+        data = {name: getattr(config.data, name) for name in ("layout", "pad_to", "pad_multiple", "mask_share", "mask_whole_words")}
         model = {"source": config.model.source, "config": config.model.config}
         return {"train": dataclasses.asdict(config.train), "model": model, "data": data}
 
@@ -51,8 +51,8 @@ class Train(BaseStage):
         config, tokenizer = context.config, tokenizer_of(context)
         model, values = start_model(context, tokenizer)
         check_generation(context, tokenizer, model)
-        train = batches(context, TRAIN, config.train.batch_size, config.train.shuffle)
-        held_out = batches(context, VALIDATION, config.train.batch_size, False)
+        train = batches(context, TRAIN, model, config.train.batch_size, config.train.shuffle)
+        held_out = batches(context, VALIDATION, model, config.train.batch_size, False)
         validation = list(islice(held_out.epoch(), config.train.eval_batches)) if held_out is not None else []
         need = planned_need(context, model, train, validation)
         observer = ProgressObserver(context)
