@@ -9,6 +9,7 @@ from hierarchos.data.token_file import TokenFile
 from hierarchos.errors import UserError, nearest
 
 FEW_DOCUMENTS = 100  # below this, holding out whole documents makes too coarse a share
+LONG_END = 32  # tokens; shorter ends say little
 SPLITS = ("auto", "documents", "ends")
 
 
@@ -17,8 +18,8 @@ def split_validation(file: TokenFile, fraction: float, seed: int = 0, by: str = 
 
     by="documents": documents in an order drawn from `seed`, until the share of tokens is reached; at least one on either side.
     by="ends": the last `fraction` of every document (at least 2 tokens, else the document stays whole in training).
-    by="auto": "documents" when there are 100 of them or some of their tokens are not trained (the ends of prompt and completion rows
-    hold all that is), else "ends".
+    by="auto": "ends" for fewer than 100 documents of which the longest has an end of 32 tokens, and for a single one; else "documents",
+    also where some tokens are not trained (the ends of prompt and completion rows hold all that is).
     """
     if by not in SPLITS:
         raise UserError(f"data.validation_by={by} is not a way to split", nearest=nearest(by, SPLITS), hint=f"ways: {', '.join(SPLITS)}")
@@ -26,9 +27,15 @@ def split_validation(file: TokenFile, fraction: float, seed: int = 0, by: str = 
         raise UserError(f"data.validation_fraction={fraction} is not in range", hint="from 0 to below 1")
     if fraction == 0:
         return file, None
-    if by == "documents" or (by == "auto" and (len(file) >= FEW_DOCUMENTS or (len(file) > 1 and _has_prompts(file)))):
-        return _by_documents(file, fraction, seed)
-    return _by_ends(file, fraction)
+    if by == "ends" or (by == "auto" and _ends_serve_better(file, fraction)):
+        return _by_ends(file, fraction)
+    return _by_documents(file, fraction, seed)
+
+
+def _ends_serve_better(file: TokenFile, fraction: float) -> bool:
+    """Few long documents without prompts, or one document."""
+    few_and_long = len(file) < FEW_DOCUMENTS and fraction * int(file.lengths.max()) >= LONG_END
+    return len(file) < 2 or (few_and_long and not _has_prompts(file))
 
 
 def _has_prompts(file: TokenFile) -> bool:

@@ -80,7 +80,7 @@ class DataConfig:
     """Share of rows held out when there is no validation file; 0 holds out none."""
 
     validation_by: str = setting("auto", choices=("auto", "documents", "ends"))
-    """documents: whole documents are held out; ends: the end of each; auto: documents where there are a hundred or more, or prompts."""
+    """documents: whole documents are held out; ends: the end of each; auto: ends of a few long ones, else documents."""
 
     max_rows: int | None = setting(None, at_least=1)
     """Reads no more rows than this."""

@@ -163,10 +163,16 @@ def test_validation_holds_out_whole_documents():
 
 
 def test_validation_of_few_long_documents_is_their_ends():
-    training, validation = split_validation(token_file([100, 200, 10]), 0.1)
-    assert validation.lengths.tolist() == [10, 20]
-    assert training.lengths.tolist() == [90, 180, 10]
-    assert validation.ids[:10].tolist() == list(range(1090, 1100))
+    training, validation = split_validation(token_file([160, 320, 10]), 0.1)
+    assert validation.lengths.tolist() == [16, 32]
+    assert training.lengths.tolist() == [144, 288, 10]
+    assert validation.ids[:16].tolist() == list(range(1144, 1160))
+
+
+def test_validation_of_few_short_documents_is_some_of_them():
+    training, validation = split_validation(token_file([36] * 40), 0.05)
+    assert (len(training), len(validation)) == (38, 2)
+    assert set(validation.lengths.tolist()) == {36}
 
 
 def test_splits_that_cannot_be_made_say_what_helps():
