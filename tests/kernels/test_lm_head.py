@@ -44,6 +44,9 @@ def check(device, op: LmHeadLoss, arrays: list[np.ndarray], profile: Profile | N
 
 
 def profile_for(device, kind: str, **changes) -> Profile:
+    """The device's profile with kernels of another class; those for CPU drivers need eight lanes in a subgroup."""
+    if kind == "cpu" and device.info.kind != "software":
+        pytest.skip("kernels for CPU drivers are not made for the subgroups of a GPU")
     return replace(profile_of(device), device_class=kind, **changes)
 
 
