@@ -70,7 +70,8 @@ def test_causal_attention_of_any_length(device, kind, queries, keys):
 
 
 def test_tall_tiles(device):
-    check(device, AttentionRule(0.25, window=50), operands(1, 70, 70, 4, 2, 24), profile=TALL_TILES)
+    """Heads of 24 channels end the process on lavapipe with LLVM 19.1 ("Cannot emit physreg copy instruction"); 8, 16 and 32 do not."""
+    check(device, AttentionRule(0.25, window=50), operands(1, 70, 70, 4, 2, 32), profile=TALL_TILES)
 
 
 @kinds
