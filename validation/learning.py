@@ -62,8 +62,8 @@ def loss_of(model: torch.nn.Module, batch: dict, tokens: float) -> torch.Tensor:
 def optimizer_of(model: torch.nn.Module, train) -> torch.optim.Optimizer:
     """AdamW with the run's groups."""
     named = list(model.named_parameters())
-    decayed = [p for name, p in named if decays(name, tuple(p.shape), list(train.optimizer.no_decay))]
-    rest = [p for name, p in named if not decays(name, tuple(p.shape), list(train.optimizer.no_decay))]
+    decayed = [p for name, p in named if decays(name, list(train.optimizer.no_decay))]
+    rest = [p for name, p in named if not decays(name, list(train.optimizer.no_decay))]
     groups = [{"params": decayed, "weight_decay": train.optimizer.weight_decay}, {"params": rest, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=0.0, betas=(train.optimizer.beta1, train.optimizer.beta2), eps=train.optimizer.eps)
 

@@ -67,7 +67,7 @@ class Generator:
                  on_token: Callable[[int, int], None] | None = None) -> list[Generated]:
         """Continues all prompts together. on_token(row, id) is called for each new token as it comes."""
         rows = [self.encode(prompt) for prompt in prompts]
-        self._check(rows, prompts, max_new_tokens)
+        self.check(rows, prompts, max_new_tokens)
         new: list[list[int]] = [[] for _ in rows]
         ended = [False] * len(rows)
         for row, token in self.tokens(rows, max_new_tokens, sampling or Sampling()):
@@ -108,7 +108,7 @@ class Generator:
         self.session = Session(self.model, self.store, rows, capacity, self.compile)
         return self.session
 
-    def _check(self, rows: list[list[int]], prompts: Sequence[str], max_new_tokens: int) -> None:
+    def check(self, rows: list[list[int]], prompts: Sequence[str], max_new_tokens: int) -> None:
         if not rows:
             raise UserError("there is no prompt", hint="prompt=\"Once upon a time\"")
         if max_new_tokens < 1:

@@ -46,6 +46,6 @@ def total_steps(settings: TrainSettings, batches_per_epoch: int) -> int:
     return max(1, math.ceil(settings.epochs * batches_per_epoch / settings.accumulation))
 
 
-def decays(name: str, shape: tuple[int, ...], no_decay: list[str]) -> bool:
+def decays(name: str, no_decay: list[str]) -> bool:
     """Whether weight decay applies: the parameter's name contains none of the exclusions (ignoring case)."""
     return not any(part.lower() in name.lower() for part in no_decay)

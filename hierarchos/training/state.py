@@ -40,7 +40,7 @@ class TrainingState:
 
         groups = np.zeros(self.floats // BLOCK, np.uint32)
         for spec in self.specs:
-            if not spec.used or not decays(spec.name, spec.shape, self.optimizer.no_decay):
+            if not spec.used or not decays(spec.name, self.optimizer.no_decay):
                 first = self.store.layout.find(spec.name).offset // (4 * BLOCK)
                 groups[first:first + -(-spec.size // BLOCK)] = 1
         return groups

@@ -92,4 +92,4 @@ def check_generation(context: Context, tokenizer: TextTokenizer, model: Model) -
         prompt = template.render([{"role": "user", "content": prompt or ""}], add_generation_prompt=True)
     generator = Generator(model, tokenizer, None)
     ids = [0] * PROMPT_TOKENS if prompt is None else generator.encode(prompt)
-    generator._check([ids], [prompt or ""], settings.max_new_tokens)
+    generator.check([ids], [prompt or ""], settings.max_new_tokens)
