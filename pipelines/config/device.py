@@ -1,4 +1,4 @@
-"""Where and in which precision the numbers are computed."""
+"""Where the numbers are computed."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -21,11 +21,3 @@ class DeviceConfig:
 
     validation: bool = setting(False)
     """Loads the Vulkan validation layers (slow; for finding driver and kernel errors)."""
-
-
-@dataclass(frozen=True)
-class PrecisionConfig:
-    """Number formats. `precision=VALUE` is short for `precision.compute=VALUE`."""
-
-    compute: str = setting("fp32", choices=("fp32",), planned=("fp16", "bf16", "fp8", "int8", "tf32"))
-    """Format of weights, activations and gradients."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pipelines.config.data import DataConfig
-from pipelines.config.device import DeviceConfig, PrecisionConfig
+from pipelines.config.device import DeviceConfig
 from pipelines.config.model import ModelConfig
+from pipelines.config.precision import PrecisionConfig
 from pipelines.config.results import EvaluateConfig, ExportConfig, GenerateConfig
 from pipelines.config.run import PipelineConfig, RunConfig, SweepConfig
 from pipelines.config.tokenizer import TokenizerConfig
 from pipelines.config.train import TrainConfig
 
-SHORT = {"prompt": "generate.prompt", "device": "device.select", "precision": "precision.compute"}   # KEY=VALUE on the command line
+SHORT = {"prompt": "generate.prompt", "device": "device.select"}   # KEY=VALUE on the command line
 
 
 @dataclass(frozen=True)

@@ -86,10 +86,11 @@ train.batch_size cannot be null            command line
 data.layout takes pack or pad, not "packed"
   command line
   did you mean  pack ?                     nothing was started"""),
-    line("planned choice", ["train", "precision=bf16"], """\
-precision.compute=bf16 is not available yet
+    line("planned choice", ["train", "precision.compute=fp8"], """\
+precision.compute=fp8 is not available yet
   command line
-  this version computes in fp32            nothing was started"""),
+  this version computes in fp32, bf16 or fp16
+  nothing was started"""),
     line("unknown option", ["train", "model=llama_tniy"], f"""\
 model=llama_tniy is not there              command line
   did you mean  model=llama_tiny ?

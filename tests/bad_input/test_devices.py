@@ -117,10 +117,9 @@ device.max_submit_ms must be above 0, not 0
   command line
   Longest stretch of GPU time handed over at once, in milliseconds, so that a desktop keeps running; null: by kind of device.
   nothing was started"""),
-    choosing("precision that is not there yet", ["train", "precision=fp16"], """\
-precision.compute=fp16 is not available yet
-  command line
-  this version computes in fp32            nothing was started"""),
+    choosing("precision that is not there yet", ["train", "precision=int8"], """\
+precision=int8 is not there                command line
+  there is: bf16, fp16, fp32               nothing was started"""),
     choosing("only a device that lacks features", ["train"], """\
 no usable Vulkan device; found:            device.select
   3  GeForce GT 710  (discrete, NVIDIA 470.256)  lacks scalarBlockLayout, timelineSemaphore
