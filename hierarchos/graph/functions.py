@@ -10,6 +10,7 @@ import builtins
 from hierarchos.graph.autodiff import checkpoint, gradients
 from hierarchos.graph.op import ShapeError
 from hierarchos.graph.ops.attention import attention
+from hierarchos.graph.ops.detach import detach
 from hierarchos.graph.ops.dropout import dropout
 from hierarchos.graph.ops.embedding import embedding
 from hierarchos.graph.ops.joins import concat, pad
@@ -59,10 +60,10 @@ from hierarchos.graph.ops.views import contiguous, expand, reshape, slice_axis, 
 from hierarchos.graph.tensor import Tensor
 
 __all__ = [
-    "adamw", "add", "assign", "attention", "cast", "checkpoint", "clamp", "concat", "constant", "contiguous", "cos", "div", "dropout",
-    "embedding", "eq", "erf", "exp", "expand", "expm1", "full", "gather_rows", "ge", "gelu", "gelu_tanh", "gradients", "gt", "input",
-    "layer_norm", "le", "linear", "lm_head_loss", "log", "lt", "matmul", "max", "maximum", "mean", "minimum", "mul", "neg", "pad",
-    "power", "relu", "relu_squared", "reshape", "rms_norm", "rope", "rsqrt", "sgd", "sigmoid", "silu", "sin", "slice", "softplus",
+    "adamw", "add", "assign", "attention", "cast", "checkpoint", "clamp", "concat", "constant", "contiguous", "cos", "detach", "div",
+    "dropout", "embedding", "eq", "erf", "exp", "expand", "expm1", "full", "gather_rows", "ge", "gelu", "gelu_tanh", "gradients", "gt",
+    "input", "layer_norm", "le", "linear", "lm_head_loss", "log", "lt", "matmul", "max", "maximum", "mean", "minimum", "mul", "neg",
+    "pad", "power", "relu", "relu_squared", "reshape", "rms_norm", "rope", "rsqrt", "sgd", "sigmoid", "silu", "sin", "slice", "softplus",
     "split", "sqrt", "state", "sub", "sum", "sum_of_squares", "tanh", "transpose", "where", "write_rows",
 ]
 slice = slice_axis

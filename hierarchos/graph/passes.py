@@ -16,6 +16,7 @@ from hierarchos.graph.rewriting import rewrite, writes
 from hierarchos.graph.ropes import merge_ropes
 from hierarchos.graph.siblings import merge_siblings
 from hierarchos.graph.tensor import Graph, Node, Tensor
+from hierarchos.graph.unread import leave_out_unread
 from hierarchos.kernels.launch import Operand, row_major
 
 
@@ -23,7 +24,7 @@ def optimise(graph: Graph, layout: StoreLayout | None = None) -> Graph:
     """All passes, in order."""
     overlap = layout.overlap if layout else (lambda first, second: first == second)
     refuse_stale_reads(graph, overlap)
-    graph = merge_equal(remove_dead(graph))
+    graph = merge_equal(leave_out_unread(remove_dead(graph)))
     graph = merge_ropes(remove_dead(merge_siblings(fold_into_producers(graph, overlap), layout)))
     graph = compute_again(fold_activations(graph), overlap)
     graph = remove_dead(fuse(graph, overlap))

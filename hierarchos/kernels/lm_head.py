@@ -54,7 +54,7 @@ def lower_lm_head(op, inputs: list[Operand], outputs: list[Operand], profile: Pr
         chunk = Chunk(first, min(step, rows - first), width, vocabulary)
         steps = [logits_product(op, chunk), row_kernel(op, chunk, profile)]
         if op.with_gradients:
-            steps += [x_gradient(chunk), weight_gradient(chunk)] + [bias_gradient(chunk, profile)] * op.has_bias
+            steps += [x_gradient(chunk)] + [weight_gradient(chunk)] * op.weight_gradient + [bias_gradient(chunk, profile)] * op.has_bias
         for item in steps:
             made, needed = lower_product(item, profile, scratch) if isinstance(item, Product) else ([item], scratch)
             launches += made
@@ -127,4 +127,5 @@ def lm_head_reference(op, inputs: list[np.ndarray]) -> list[np.ndarray]:
     if op.softcap is not None:
         slope = slope * (1 - (bent / op.softcap) ** 2)
     slope = slope.astype(x.dtype)
-    return [loss, nll, slope @ weight, slope.T @ x] + [slope.sum(axis=0)] * op.has_bias
+    dweight = slope.T @ x if op.weight_gradient else np.zeros((0, x.shape[1]), x.dtype)
+    return [loss, nll, slope @ weight, dweight] + [slope.sum(axis=0)] * op.has_bias

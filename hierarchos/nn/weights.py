@@ -34,13 +34,16 @@ Spread = float | Normal | None
 @dataclass(frozen=True)
 class ParameterSpec:
     """What is known of a parameter before it has values. `decay`: weight decay applies (matrices yes, norms and biases no).
-    `used`: the loss depends on it; where it does not, no optimizer changes it."""
+    `used`: the loss depends on it; where it does not, no optimizer changes it. `trained`: it has a gradient; what is frozen has neither
+    gradient nor moments. `rate`: of its learning rate to that of the run."""
 
     name: str
     shape: tuple[int, ...]
     initial: Initial
     decay: bool
     used: bool = True
+    trained: bool = True
+    rate: float = 1.0
 
     @property
     def size(self) -> int:
@@ -64,7 +67,7 @@ class Weights:
 
     def at(self, *path: str | int) -> Weights:
         """The view below `path`: `w.at("layers", 3)` declares `layers.3.*`."""
-        return type(self)(self.std, self.name(".".join(map(str, path))), self.table, self.source)
+        return replace(self, prefix=self.name(".".join(map(str, path))))
 
     def name(self, leaf: str) -> str:
         """Full name of `leaf` in this view."""
@@ -79,7 +82,10 @@ class Weights:
                   used: bool = True) -> Tensor:
         """The tensor of a parameter; declared at first use, the same tensor afterwards. initial None: what was declared, or normal."""
         decay = len(shape) > 1 if decay is None else decay
-        spec = ParameterSpec(self.name(leaf), tuple(shape), initial or Normal(self.std), decay, used)
+        return self.declare(ParameterSpec(self.name(leaf), tuple(shape), initial or Normal(self.std), decay, used), initial is not None)
+
+    def declare(self, spec: ParameterSpec, initial: bool = True) -> Tensor:
+        """The tensor of a spec under its full name. initial: whether its distribution is said, or is what was declared before."""
         if spec.name in self.table:
             known, tensor = self.table[spec.name]
             agreed = spec if initial else replace(spec, initial=known.initial)

@@ -23,12 +23,13 @@ class LmHeadLoss(Op):
     """Inputs x [N,D], weight [V,D], targets i32 [N], token_weights [N], then bias [V] when `has_bias`.
 
     Outputs loss [], nll [N]; with_gradients adds dx [N,D], dweight [V,D] and, when `has_bias`, dbias [V]: the
-    gradients of `loss`."""
+    gradients of `loss`. weight_gradient=False: nobody reads dweight (a frozen head), and it is empty, [0,D]."""
 
     scale: float = 1.0
     softcap: float | None = None
     has_bias: bool = False
     with_gradients: bool = False
+    weight_gradient: bool = True
 
     def infer(self, inputs: list[Spec]) -> list[Spec]:
         x, weight, targets, token_weights = inputs[:4]
@@ -43,7 +44,7 @@ class LmHeadLoss(Op):
             raise ShapeError(f"lm_head_loss: bias must be f32 [{vocabulary}]; got {inputs[4].dtype} {list(inputs[4].shape)}")
         out = [Spec(()), Spec((rows,))]
         if self.with_gradients:
-            out += [x, weight] + [Spec((vocabulary,))] * self.has_bias
+            out += [x, weight if self.weight_gradient else Spec((0, weight.shape[1]))] + [Spec((vocabulary,))] * self.has_bias
         return out
 
     def vjp(self, node, gradients):
