@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hierarchos.graph.op import tracing
 from hierarchos.graph.tensor import Graph
 from hierarchos.models.aliases import Wrapper
 from hierarchos.models.config import Fields
+from hierarchos.models.disk import SAME, Disk
 from hierarchos.nn.batch import Batch, Output, input_batch
 from hierarchos.nn.weights import ParameterSpec, Weights
 
@@ -22,7 +24,7 @@ class Family:
     """How one model_type is read and computed.
 
     tiny: config.json of a small model to train from nothing. base: prefix that packages of the bare model lack. embedding: the
-    parameter that a tied head shares; head: its name where it is not tied. disk: parameter -> what packages call it.
+    parameter that a tied head shares; head: its name where it is not tied. disk: how packages call and cut parameters.
     buffers: patterns of tensors in packages that are no parameters. constants(config): numbers that packages hold and the family fixes."""
 
     model_type: str
@@ -33,7 +35,7 @@ class Family:
     base: str = "model"
     embedding: str = "model.embed_tokens.weight"
     head: str = "lm_head.weight"
-    disk: tuple[tuple[str, str], ...] = ()
+    disk: Disk = SAME
     constants: Callable[[Any], dict[str, float]] = lambda config: {}
     buffers: tuple[str, ...] = (r"rotary_emb\.inv_freq$",)
 
@@ -61,7 +63,7 @@ class Model:
         """Traces the model into the current graph."""
         return self.family.forward(self.config, w, batch)
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[ParameterSpec, ...]:
         """All parameters in order of first use (traced once at the smallest shape; computes nothing)."""
         w = self.weights()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
+from hierarchos.models.disk import Disk
 from hierarchos.models.family import Family
 from hierarchos.models.llama import language_model
 from hierarchos.models.rope_config import read_rope
@@ -108,6 +109,6 @@ NEOX_TINY = {
     "hidden_act": "gelu", "layer_norm_eps": 1e-5, "initializer_range": 0.02, "attention_dropout": 0.0, "hidden_dropout": 0.0}
 
 FAMILY = Family("gpt_neox", read, forward, base="gpt_neox", embedding="gpt_neox.embed_in.weight",
-                disk=(("lm_head.weight", "embed_out.weight"),),
+                disk=Disk(names=(("lm_head", "embed_out"),)),
                 buffers=(r"attention\.(bias|masked_bias)$", r"rotary_emb\.inv_freq$"),
                 tiny={"model_type": "gpt_neox", "architectures": ["GPTNeoXForCausalLM"], **NEOX_TINY, "intermediate_size": 512})

@@ -9,6 +9,7 @@ from hierarchos.graph.tensor import Tensor
 from hierarchos.models import bert
 from hierarchos.models.bert import BertConfig, body, encoder_family, post_norm, read_encoder, words
 from hierarchos.models.config import Fields
+from hierarchos.models.disk import Disk, Fused
 from hierarchos.models.roberta import ROBERTA_TINY, roberta_head
 from hierarchos.models.rope_config import read_rope
 from hierarchos.nn.attention import rotation, separate
@@ -52,5 +53,9 @@ def forward(cfg: RotaryBertConfig, w: Weights, batch: Batch) -> Output:
     return roberta_head(cfg, w, x, "roberta.embeddings.word_embeddings")
 
 
+DISK = Disk(
+    names=(("layers", "encoder.layers"), ("embeddings.LayerNorm", "emb_ln"), ("self_attn.o_proj", "mixer.out_proj"),
+           ("post_attention_layernorm", "norm1"), ("post_mlp_layernorm", "norm2")),
+    fused=(Fused("mixer.Wqkv", ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),))
 FAMILY = encoder_family("jina_embeddings_v3", read, forward, "JinaEmbeddingsV3ForMaskedLM", "roberta", "lm_head.decoder.weight", {
-    **ROBERTA_TINY, "max_position_embeddings": 512, "type_vocab_size": 1, "layer_norm_eps": 1e-5})
+    **ROBERTA_TINY, "max_position_embeddings": 512, "type_vocab_size": 1, "layer_norm_eps": 1e-5}, disk=DISK)

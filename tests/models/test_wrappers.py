@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hierarchos.errors import UserError
+from hierarchos.hub.held import Lazy
 from hierarchos.hub.package import Package
 from hierarchos.hub.write import write_package
 from hierarchos.models.aliases import WRAPPERS, wrapped_names
@@ -47,6 +48,22 @@ def test_package_comes_back_with_new_text_values_and_the_same_tower(tmp_path, sp
     assert set(package.home) == set(Package(tmp_path / "llava").home)
     assert all(np.array_equal(package.read(name), value) for name, value in TOWER.items())
     assert json.loads((tmp_path / "out" / "config.json").read_text())["text_config"] == LLAVA["text_config"]
+
+
+def test_towers_keep_their_bits_and_types(tmp_path):
+    """A tower in bfloat16, and numbers that are no floats, are written as they stand."""
+    bits = {"model.vision_tower.half": ("BF16", np.arange(7, dtype=np.uint16)), "model.vision_tower.ids": ("I64", np.arange(3))}
+    model = resolve(LLAVA)
+    text = {wrapped_names(model.wrapper, name)[0]: value for name, value in model.initial_values(3).items()}
+    towers = {name: Lazy(raw.shape, lambda raw=raw: raw, dtype) for name, (dtype, raw) in bits.items()}
+    write_package(tmp_path / "llava", LLAVA, text | towers)
+
+    save_model(tmp_path / "out", model, model.initial_values(4), companions=tmp_path / "llava")
+
+    package = Package(tmp_path / "out")
+    for name, (dtype, raw) in bits.items():
+        assert package.entries[name].dtype == dtype
+        assert package.home[name].raw(name).tobytes() == raw.tobytes()
 
 
 def test_a_wrapper_without_its_package_is_not_written(tmp_path):
