@@ -16,7 +16,8 @@ class Optimizer:
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 0.1
-    no_decay: tuple[str, ...] = ("bias", "norm")
+    decay_vectors: bool = False
+    no_decay: tuple[str, ...] = ()
     momentum: float = 0.0
 
 

@@ -59,11 +59,11 @@ def loss_of(model: torch.nn.Module, batch: dict, tokens: float) -> torch.Tensor:
     return (nll * torch.tensor(batch["token_weights"]).flatten()).sum() / tokens
 
 
-def optimizer_of(model: torch.nn.Module, train) -> torch.optim.Optimizer:
+def optimizer_of(model: torch.nn.Module, run: Path, train) -> torch.optim.Optimizer:
     """AdamW with the run's groups."""
+    decayed_names = {spec.name for spec in read_model(run / "model").parameters if decays(spec, train.optimizer)}
     named = list(model.named_parameters())
-    decayed = [p for name, p in named if decays(name, list(train.optimizer.no_decay))]
-    rest = [p for name, p in named if not decays(name, list(train.optimizer.no_decay))]
+    decayed, rest = ([p for name, p in named if (name in decayed_names) is wanted] for wanted in (True, False))
     groups = [{"params": decayed, "weight_decay": train.optimizer.weight_decay}, {"params": rest, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=0.0, betas=(train.optimizer.beta1, train.optimizer.beta2), eps=train.optimizer.eps)
 
@@ -73,7 +73,7 @@ def repeat(run: Path, steps: int) -> list[dict]:
     config = OmegaConf.load(run / "config.yaml")
     rows = [row for row in read_metrics(run / "metrics.jsonl") if "loss" in row][:steps]
     train, stream, model = config.train, batches_of(run, config), reference_model(run, config.run.seed)
-    optimizer, result = optimizer_of(model, train), []
+    optimizer, result = optimizer_of(model, run, train), []
     for row in rows:
         number = row["step"] - 1
         parts = [stream.batch(number * train.accumulation + index) for index in range(train.accumulation)]

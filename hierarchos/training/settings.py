@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from hierarchos.nn.weights import ParameterSpec
 
 
 class OptimizerSettings(Protocol):
@@ -11,6 +14,7 @@ class OptimizerSettings(Protocol):
     beta2: float
     eps: float
     weight_decay: float
+    decay_vectors: bool
     no_decay: list[str]
     momentum: float
 
@@ -46,6 +50,8 @@ def total_steps(settings: TrainSettings, batches_per_epoch: int) -> int:
     return max(1, math.ceil(settings.epochs * batches_per_epoch / settings.accumulation))
 
 
-def decays(name: str, no_decay: list[str]) -> bool:
-    """Whether weight decay applies: the parameter's name contains none of the exclusions (ignoring case)."""
-    return not any(part.lower() in name.lower() for part in no_decay)
+def decays(spec: ParameterSpec, optimizer: OptimizerSettings) -> bool:
+    """Whether weight decay applies to a parameter: the loss depends on it, the model declares it so (matrices and embeddings yes, norms
+    and biases no, whatever they are called) or `decay_vectors` asks for it, and its name contains no exclusion (ignoring case)."""
+    excluded = any(part.lower() in spec.name.lower() for part in optimizer.no_decay)
+    return spec.used and (spec.decay or optimizer.decay_vectors) and not excluded

@@ -11,8 +11,9 @@ from hierarchos.graph.tensor import Spec
 from hierarchos.kernels.optimizer import BLOCK
 from hierarchos.models.family import Model
 from hierarchos.nn.weights import ParameterSpec
-from hierarchos.training.graphs import DECAY_GROUPS, FIRST, GRADIENTS, PARAMETERS, SECOND
-from hierarchos.training.settings import OptimizerSettings, decays
+from hierarchos.training.graphs import DECAY_GROUPS, FIRST, FROZEN, GRADIENTS, PARAMETERS, SECOND
+from hierarchos.training.groups import group_of, groups_of
+from hierarchos.training.settings import OptimizerSettings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,31 +24,40 @@ DECAY = "decay"                                     # arena of DECAY_GROUPS
 
 
 class TrainingState:
-    """Parameters and optimizer state of one model on one device. optimizer None: parameters only, to measure a loss."""
+    """Parameters and optimizer state of one model on one device. optimizer None: parameters only, to measure a loss.
+
+    specs: of the trained parameters, which a checkpoint holds; frozen: of those that stay as they are."""
 
     def __init__(self, model: Model, device: Device, optimizer: OptimizerSettings | None):
         self.model, self.device, self.optimizer = model, device, optimizer
-        self.specs = model.parameters
+        parameters = model.parameters
+        self.specs, self.frozen = ([spec for spec in parameters if spec.trained is trained] for trained in (True, False))
+        self.groups = groups_of(self.specs, optimizer) if optimizer else ()
         self.moments = moment_arenas(optimizer) if optimizer else ()
         self.store = StateStore(device)
-        self.floats = allocate_state(self.store, self.specs, optimizer)
+        self.floats = allocate_state(self.store, parameters, optimizer)
         if optimizer:
             self.store.write(DECAY_GROUPS, self.decay_groups())
 
     def decay_groups(self) -> np.ndarray:
-        """u32 [floats / BLOCK]: 0 where weight decay applies, 1 where it does not."""
+        """u32 [floats / BLOCK]: the number of each parameter's group."""
         import numpy as np
 
         groups = np.zeros(self.floats // BLOCK, np.uint32)
         for spec in self.specs:
-            if not spec.used or not decays(spec.name, self.optimizer.no_decay):
-                first = self.store.layout.find(spec.name).offset // (4 * BLOCK)
-                groups[first:first + -(-spec.size // BLOCK)] = 1
+            first = self.store.layout.find(spec.name).offset // (4 * BLOCK)
+            groups[first:first + -(-spec.size // BLOCK)] = self.groups.index(group_of(spec, self.optimizer))
         return groups
 
     def load(self, values: Mapping[str, np.ndarray]) -> None:
         """Writes initial or pretrained parameters, by name; moments start at zero."""
+        self.load_frozen(values)
         for spec in self.specs:
+            self.store.write(spec.name, values[spec.name])
+
+    def load_frozen(self, values: Mapping[str, np.ndarray]) -> None:
+        """Writes the parameters that are not trained: a checkpoint does not hold them."""
+        for spec in self.frozen:
             self.store.write(spec.name, values[spec.name])
 
     def entries(self) -> Iterator[tuple[str, str]]:
@@ -95,7 +105,10 @@ class StoredTensor:
 def allocate_state(store: StateStore | StoreLayout, specs: Sequence[ParameterSpec], optimizer: OptimizerSettings | None) -> int:
     """Makes the arenas of training (of evaluation, without an optimizer) on a device, or only their layout; returns the floats of each."""
     layout = store if isinstance(store, StoreLayout) else store.layout
-    store.allocate(PARAMETERS, {spec.name: Spec(spec.shape) for spec in specs})
+    frozen = {spec.name: Spec(spec.shape) for spec in specs if not spec.trained}
+    if frozen:
+        store.allocate(FROZEN, frozen)
+    store.allocate(PARAMETERS, {spec.name: Spec(spec.shape) for spec in specs if spec.trained})
     floats = layout.find(PARAMETERS).spec.size
     if optimizer:
         for arena in (GRADIENTS, *moment_arenas(optimizer)):

@@ -25,8 +25,11 @@ class OptimizerConfig:
     weight_decay: float = setting(0.01, at_least=0)
     """Share of a weight, times the learning rate, that is taken away each step."""
 
-    no_decay: list[str] = setting(["bias", "norm"])
-    """Parameters whose name contains one of these are not decayed."""
+    decay_vectors: bool = setting(False)
+    """Whether the weights of norms and biases are decayed too; usually only matrices and embeddings are."""
+
+    no_decay: list[str] = setting([])
+    """Parameters whose name contains one of these are not decayed either."""
 
     momentum: float = setting(0.0, at_least=0, below=1)
     """sgd: decay of the running gradient; 0 keeps none."""

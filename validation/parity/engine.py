@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,6 +38,7 @@ class Optimizer:
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 0.0
+    decay_vectors: bool = True
     no_decay: tuple[str, ...] = ()
     momentum: float = 0.0
 
@@ -83,14 +85,25 @@ class VulkanEngine:
         from hierarchos.training.state import TrainingState
         from hierarchos.training.step import TrainStep
 
-        self.values, self.arrays, self.settings = values, arrays, Settings()
+        self.model, self.values, self.arrays, self.settings = model, values, arrays, Settings()
         self.state = TrainingState(model, self.handle, self.settings.optimizer)
         self.step = TrainStep(self.state, self.settings)
         self.head = compile_program(logits_graph(model, *arrays["ids"].shape), self.handle, self.state.store)
         self.state.load(values)
 
-    def logits(self) -> np.ndarray:
-        return self.head.run({name: self.arrays[name] for name in NAMES})["logits"]
+    def logits(self, arrays: dict | None = None) -> np.ndarray:
+        """Of the case's batch, or of another one of the same shape."""
+        return self.head.run({name: (arrays or self.arrays)[name] for name in NAMES})["logits"]
+
+    @contextmanager
+    def session(self, rows: int, capacity: int):
+        """A session of generation over the case's values."""
+        from hierarchos.generation.session import Session
+        from hierarchos.graph.program import compile_program
+
+        session = Session(self.model, self.state.store, rows, capacity, lambda graph, store: compile_program(graph, store.device, store))
+        yield session
+        session.close()
 
     def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
         from hierarchos.training.step import model_feeds, trained_tokens
