@@ -24,7 +24,7 @@ LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 4.0, "low_fre
           "original_max_position_embeddings": 32}
 
 
-ANY_SEED = 3              # of token ids that are not chosen
+ANY_SEED = 3              # of token ids that nobody chose
 CANDIDATES = range(3, 11)                                      # seeds of token ids that are, by the rule of seeds.py:
 ENOUGH = 0.8              # of the gate of its usual order, for PyTorch's other orders
 SHORT_ERROR = 1.2e-7      # of PyTorch after 2 steps; the gate of 2e-7 rests on it
@@ -34,7 +34,7 @@ SHORT_ERROR = 1.2e-7      # of PyTorch after 2 steps; the gate of 2e-7 rests on 
 class Case:
     """One variant: configuration and batch. padding: none, right, left, packed (several documents in a row).
 
-    tiny: where the variant comes from `validation.tiny`. seed: of the token ids; for the cases below chosen by the rule of `seeds.py`,
+    tiny: where the variant comes from `validation.tiny`. seed: of the token ids, chosen by the rule of `seeds.py`,
     which looks at PyTorch only, so that its float32 agrees with itself."""
 
     model_type: str

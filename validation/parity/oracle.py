@@ -17,6 +17,7 @@ from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from validation.names import named_parameters
 from validation.parity.cases import Case
+from validation.parity.shuffled import ShuffledSums
 
 CONVERSIONS = (torch.Tensor.to, torch.Tensor.type)
 SOFTMAX = (torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
@@ -26,6 +27,7 @@ set_verbosity_error()
 torch.set_num_threads(1)      # the same sums everywhere; two were 4 to 15 times slower on two busy cores
 
 ORDERS = 12           # of float32 PyTorch, for the runs whose outcome depends on rounding noise
+SHUFFLED = 6          # the orders from this number on also shuffle the axes of every product
 FIRM = 1e-4     # share of the largest gradient of its tensor that an element's must keep (design.md, decision 10)
 
 
@@ -59,7 +61,8 @@ class Results:
 
 @dataclass(frozen=True)
 class Reordering:
-    """A float32 run that is the same mathematics in another order: vocabulary permuted, rows of the batch reversed.
+    """A float32 run that is the same mathematics in another order: vocabulary permuted, rows of the batch reversed; from number
+    `SHUFFLED` on the axes of products are shuffled too (`shuffled.py`).
 
     What PyTorch's float32 gives is one of many results that differ by rounding; number 0 is the order as it is."""
 
@@ -157,7 +160,8 @@ class Orders:
         order = Reordering(number)
         permuted = order.apply(self.model)
         batch = inputs_of(self.case, self.model, order.arrays(self.arrays, self.model.config.vocab_size))
-        train(self.model, batch, *self.setting, watch=False)
+        with ShuffledSums(number) if number >= SHUFFLED else nullcontext():
+            train(self.model, batch, *self.setting, watch=False)
         order.undo(self.model, permuted)
         return values_of(self.model)
 

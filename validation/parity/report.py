@@ -12,7 +12,8 @@ from validation.parity.gates import Record
 DOCS = Path(__file__).parents[2] / "docs" / "parity.md"
 KINDS = (("logits", "logits"), ("loss", "loss"), ("gradient of", "gradients"), ("no gradient", "gradients"),
          ("2 steps, eps 0.001, decay 0,", "2 steps, eps 1e-3"), ("10 steps, eps 0.001, decay 0.1,", "10 steps, eps 1e-3, decay 0.1"),
-         ("decay 0.1, rms", "10 steps, eps 1e-8, decay 0.1, rms"), ("decay 0.1, max of firm", "same, max"), ("package", "packages"))
+         ("decay 0.1, rms", "10 steps, eps 1e-8, decay 0.1, rms"), ("decay 0.1, max of firm", "same, max"), ("package", "packages"),
+         ("cached logits", "generation"))
 
 
 def kind_of(quantity: str) -> str:
@@ -54,15 +55,16 @@ There AdamW turns rounding noise of small gradients into full steps. The gate is
 one above over those whose gradient stayed above 1e-4 of its tensor's largest ("max").
 
 **p is the largest error of twelve orders of float32 PyTorch, not of one: the gate is wider than a single run of PyTorch would set.**
-The orders are the same mathematics: eleven permute the vocabulary and reverse the rows of the batch. One order is a matter of luck:
+The orders are the same mathematics: eleven permute the vocabulary and reverse the rows of the batch, and six of these also shuffle the
+axes of every matrix product, as another implementation might add them up. One order is a matter of luck:
 with token ids that nobody chose (seed {any_seed} everywhere), PyTorch's other orders miss the gate that its usual order sets in
 {unchosen} (`python -m validation.parity.spread --seed {any_seed}`).
 
 **Token ids are chosen**, by a rule that looks at PyTorch only (`python -m validation.parity.seeds --check` applies it again): of the
 seeds {first} to {last} the first where no order passes {enough} of the gate that the usual order sets, and where PyTorch's error after 2
 steps is at most {short:g}; where there is none, the one that comes closest. {reached} of {chosen} cases reach it; with these ids the other
-orders miss the usual order's gate in {selected} (`python -m validation.parity.spread`). Variants with a
-length and padding in their name after a comma come from the table of small configurations; their ids are not chosen (seed {any_seed}).
+orders miss the usual order's gate in {selected} (`python -m validation.parity.spread`).
+Variants with a length and padding in their name after a comma come from the table of small configurations.
 
 **Judged by a single order**, PyTorch's usual one (`--orders 1`), {strict} of {noisy} comparisons of these runs pass on this device{misses}.
 """

@@ -5,7 +5,6 @@
 The rule: of the seeds 3 to 10 the first where AdamW with eps 1e-8, in twelve orders of the same sums, reaches at most `ENOUGH` of the
 gate which the usual order sets, and where PyTorch's error after 2 steps is at most `SHORT_ERROR`. Where none does, the one with the
 smallest share, those with a small error after 2 steps first. Ours is never looked at. Seeds go into seeds.json; --check compares.
-Cases of the table of small configurations are not chosen: they all have seed 3.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 
 from validation.parity import oracle
 from validation.parity.cache import cached
-from validation.parity.cases import CANDIDATES, CASES, ENOUGH, SEEDS, SHORT_ERROR, Case, batch_arrays, cases_of
+from validation.parity.cases import CANDIDATES, ENOUGH, SEEDS, SHORT_ERROR, Case, batch_arrays, cases_of, names
 from validation.parity.gates import SETTINGS
 from validation.parity.results import NOISY, orders
 from validation.parity.spread import shares
@@ -66,12 +65,12 @@ def choose(case: Case) -> dict:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.parity.seeds")
-    parser.add_argument("names", nargs="*", default=sorted(CASES), help="model types; by default all that have cases of their own")
+    parser.add_argument("names", nargs="*", default=names(), help="model types; by default all that have cases")
     parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where the stored seeds are not the rule's")
     options, different = parser.parse_args(), 0
     for name in options.names:
         stored, SEEDS[name] = SEEDS.get(name, {}), {}
-        for case in (case for case in cases_of(name) if not case.tiny):
+        for case in cases_of(name):
             SEEDS[name][case.name] = found = choose(case)
             same = stored.get(case.name, {}).get("seed") == found["seed"]
             different += not same

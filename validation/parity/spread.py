@@ -50,7 +50,7 @@ class Evidence:
 
 def evidence(names: list[str], seed: int | None, count: int = oracle.ORDERS, show=None) -> Evidence:
     """Over the cases of those model types; seed None: the token ids chosen for each case. show: called with a line for each case."""
-    cases, found = [case for name in names for case in cases_of(name) if not case.tiny], []
+    cases, found = [case for name in names for case in cases_of(name)], []
     for case in cases:
         found.append(spread(case if seed is None else replace(case, seed=seed), count))
         if show:
