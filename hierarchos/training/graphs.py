@@ -18,23 +18,25 @@ from hierarchos.nn.batch import Batch, input_batch, token_loss
 from hierarchos.nn.weights import Weights
 
 PARAMETERS, GRADIENTS, FIRST, SECOND = "parameters", "gradients", "first_moment", "second_moment"
-DECAY_GROUPS = "decay_groups"                       # state u32 [floats / BLOCK]: 0 = weight decay, 1 = none
-GROUPS = 2
+FROZEN = "frozen"                                   # arena of the weights that are not trained: no gradient, no moment
+DECAY_GROUPS = "decay_groups"                       # state u32 [floats / BLOCK]: number of a group, see `groups.py`
 
 
 @dataclass(frozen=True)
 class Update:
-    """The optimizer step over arenas of `floats` floats. max_norm: of the gradient; 0 leaves it as it is."""
+    """The optimizer step over arenas of `floats` floats. max_norm: of the gradient; 0 leaves it as it is. groups: of parameters with
+    a learning rate and a weight decay of their own."""
 
     floats: int
     optimizer: str = "adamw"
     momentum: bool = False
     max_norm: float = 0.0
+    groups: int = 2
 
     @property
     def scalars(self) -> int:
         """Length of the input `scalars`, see `hierarchos.kernels.optimizer`."""
-        return (ADAMW_HEAD if self.optimizer == "adamw" else SGD_HEAD) + 2 * GROUPS
+        return (ADAMW_HEAD if self.optimizer == "adamw" else SGD_HEAD) + 2 * self.groups
 
 
 def gradient_graph(model: Model, rows: int, length: int, dropout: bool, recompute: bool, accumulate: bool) -> Graph:
@@ -84,13 +86,14 @@ def trace_gradients(model: Model, rows: int, length: int, dropout: bool, recompu
 
 
 def store_gradients(loss: Tensor, w: Weights, accumulate: bool = False) -> None:
-    """Assigns the gradient of every declared parameter to the state `gradients/NAME`, or adds it to what is there.
+    """Assigns the gradient of every trained parameter to the state `gradients/NAME`, or adds it to what is there.
 
     Each is stored where it is known: a sum at the end of the graph would keep alive all that the gradient is computed from."""
-    gradients = F.gradients(loss, [tensor for _, tensor in w.table.values()])
+    trained = [(spec, tensor) for spec, tensor in w.table.values() if spec.trained]
+    gradients = F.gradients(loss, [tensor for _, tensor in trained])
     graph = loss.node.graph
     known, stored = len(graph.nodes), {}
-    for spec, gradient in zip(w.specs, gradients, strict=True):
+    for (spec, _), gradient in zip(trained, gradients, strict=True):
         start = len(graph.nodes)
         target = F.state(f"{GRADIENTS}/{spec.name}", spec.shape)
         value = F.full(spec.shape, 0.0) if gradient is None else gradient

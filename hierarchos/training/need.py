@@ -9,13 +9,15 @@ from hierarchos.graph.plan import plan_program
 from hierarchos.graph.profile import profile_of
 from hierarchos.graph.tensor import Graph
 from hierarchos.models.family import Model
-from hierarchos.training.graphs import FIRST, GRADIENTS, PARAMETERS, SECOND, Update, gradient_graph, loss_graph, step_graph, update_graph
+from hierarchos.training.graphs import FIRST, FROZEN, GRADIENTS, PARAMETERS, SECOND, gradient_graph, loss_graph, step_graph, update_graph
+from hierarchos.training.groups import update_of
 from hierarchos.training.settings import TrainSettings
 from hierarchos.training.state import DECAY, allocate_state
 
 Shapes = Sequence[tuple[int, int]]                  # (rows, tokens of a row)
 
-NAMES = {PARAMETERS: "weights", GRADIENTS: "gradients", FIRST: "moments", SECOND: "moments", DECAY: "decay groups"}
+NAMES = {FROZEN: "frozen weights", PARAMETERS: "weights", GRADIENTS: "gradients", FIRST: "moments", SECOND: "moments",
+         DECAY: "decay groups"}
 
 
 class Planner:
@@ -47,8 +49,8 @@ class Planner:
 
     def graphs(self, settings: TrainSettings, layout: StoreLayout, shapes: Shapes, validation: Shapes) -> Iterator[tuple[Graph, int]]:
         """What a run compiles, each at its largest shape, and for how many shapes."""
-        optimizer, options = settings.optimizer, {"dropout": settings.dropout, "recompute": settings.recompute}
-        update = Update(layout.find(PARAMETERS).spec.size, optimizer.name, optimizer.momentum > 0, settings.max_grad_norm)
+        options = {"dropout": settings.dropout, "recompute": settings.recompute}
+        update = update_of(layout.find(PARAMETERS).spec.size, self.parameters, settings)
         if settings.accumulation == 1:
             yield step_graph(self.model, *largest(shapes), update=update, **options), len(shapes)
         else:

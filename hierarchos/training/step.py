@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from hierarchos.graph.program import Program, compile_program
 from hierarchos.graph.tensor import Graph
 from hierarchos.kernels.optimizer import adamw_scalars, sgd_scalars
-from hierarchos.training.graphs import Update, gradient_graph, loss_graph, step_graph, update_graph
+from hierarchos.training.graphs import gradient_graph, loss_graph, step_graph, update_graph
+from hierarchos.training.groups import update_of
 from hierarchos.training.settings import TrainSettings
 from hierarchos.training.state import TrainingState
 
@@ -31,7 +32,7 @@ class TrainStep:
     def __init__(self, state: TrainingState, settings: TrainSettings, seed: int = 0, profile: bool = False):
         self.state, self.settings, self.seed, self.profile = state, settings, seed, profile
         self.options = {"dropout": settings.dropout, "recompute": settings.recompute}
-        self.update = Update(state.floats, settings.optimizer.name, settings.optimizer.momentum > 0, settings.max_grad_norm)
+        self.update = update_of(state.floats, state.specs, settings)
         self.programs: dict[tuple, Program] = {}
 
     def program(self, key: tuple, graph: Callable[[], Graph]) -> Program:
@@ -83,9 +84,9 @@ class TrainStep:
         return feeds
 
     def scalars(self, step: int, rate: float) -> np.ndarray:
-        """Numbers of this step for the update kernel: for tensors with and without weight decay."""
+        """Numbers of this step for the update kernel: learning rate and weight decay of each group."""
         optimizer = self.settings.optimizer
-        groups = [(rate, optimizer.weight_decay), (rate, 0.0)]
+        groups = [(rate * group.rate, optimizer.weight_decay if group.decays else 0.0) for group in self.state.groups]
         if optimizer.name == "adamw":
             return adamw_scalars(step + 1, groups, (optimizer.beta1, optimizer.beta2), optimizer.eps)
         return sgd_scalars(groups, optimizer.momentum)
