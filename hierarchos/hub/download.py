@@ -1,51 +1,62 @@
-"""Fetching a package from the Hub (or from the server that HF_ENDPOINT names): safetensors, config and tokenizer only."""
+"""Fetching from the Hub (or the server that HF_ENDPOINT names) into the cache that all its tools share. Nothing is unpickled or run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from hierarchos.errors import UserError
+from hierarchos.hub.client import COMMIT, hub_client
+from hierarchos.hub.refusals import refusal
 from hierarchos.hub.write import COMPANIONS
 
 PATTERNS = ("config.json", "model.safetensors", "model-*.safetensors", "model.safetensors.index.json", *COMPANIONS)
+ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+             "generation_config.json", "config.json")
+CARD = ("README.md", ".huggingface.yaml")
 
 
-def download(repository: str, revision: str | None = None, cache: str | Path | None = None, offline: bool = False) -> Path:
-    """The folder of a downloaded snapshot, complete and verified by the Hub client; `revision`: branch, tag or commit.
+def download(repository: str, revision: str | None = None, what: str = "model", patterns: tuple[str, ...] | None = None) -> Path:
+    """The folder of a snapshot, named after its commit. `revision`: branch, tag or commit; `what`: "model", "tokenizer" or "dataset".
 
-    Raises `UserError` for an unknown or gated repository, an unknown revision, no connection, or a package without safetensors."""
-    from huggingface_hub import snapshot_download
+    Raises `UserError` for whatever the Hub refuses, a broken connection, or a package without safetensors."""
+    chosen = patterns or {"model": (*PATTERNS, *ADAPTER), "tokenizer": TOKENIZER, "dataset": CARD}[what]
+    folder = snapshot(repository, revision, what, chosen)
+    if what == "model" and patterns is None:
+        check_package(folder, repository)
+    if what == "tokenizer" and not (folder / "tokenizer.json").is_file():
+        raise UserError(f"{repository} has no tokenizer.json", where=f"tokenizer.repo={repository}")
+    return folder
 
+
+def snapshot(repository: str, revision: str | None, what: str, patterns: tuple[str, ...]) -> Path:
+    """Files of one commit in the standard cache; what the client refuses becomes a `UserError`."""
+    kind = "dataset" if what == "dataset" else "model"
     try:
-        folder = snapshot_download(repository, revision=revision, cache_dir=cache, allow_patterns=list(PATTERNS), local_files_only=offline)
+        return Path(hub_client().snapshot_download(repository, repo_type=kind, revision=revision, allow_patterns=list(patterns)))
     except Exception as error:
-        raise _explain(error, repository, revision) from error
-    found = Path(folder)
-    if not any(found.glob("*.safetensors")):
-        raise UserError(f"{repository} has no model.safetensors", where=f"revision {revision or 'main'}",
-                        hint="pickled weights (.bin) are not read: they can run code")
+        raise refusal(error, what, repository, revision) or error from error
+
+
+def commit_of(repository: str, revision: str | None, what: str) -> str:
+    """The commit that a branch or tag means now; from the cache where the Hub cannot be asked."""
+    return download(repository, revision, what, CARD).name if revision is None or not COMMIT.fullmatch(revision) else revision
+
+
+def check_package(folder: Path, repository: str) -> None:
+    """Weights that can be read without running code, and the configuration they belong to."""
+    where = f"model.repo={repository}"
+    if not any(folder.glob("*.safetensors")):
+        raise UserError(f"{repository} has no safetensors", where=where, hint="pickled weights (.bin, .pt) are never read: they can run code")
+    if not (folder / "config.json").is_file() and not (folder / "adapter_config.json").is_file():
+        raise UserError(f"{repository} has no config.json", where=where)
+
+
+def damaged_files(folder: Path, hashes: dict[str, str]) -> list[Path]:
+    """Files of a snapshot whose SHA-256 (by file name) is not the one that the Hub keeps them under; large files only."""
+    found = []
+    for name, digest in hashes.items():
+        kept_as = (folder / name).resolve().name                     # the cache names large files after their SHA-256
+        if (folder / name).is_symlink() and len(kept_as) == 64 and kept_as != digest:
+            found.append((folder / name).resolve())
     return found
-
-
-def _explain(error: Exception, repository: str, revision: str | None) -> Exception:
-    """The client's error as one for people; errors of other kinds are returned as they are."""
-    from huggingface_hub import errors
-
-    def told(what: str, hint: str = "", command: str | None = None) -> UserError:
-        return UserError(what, where=f"model=hub model.repository={repository}", hint=hint or (), command=command)
-
-    if isinstance(error, errors.GatedRepoError):
-        return told(f"{repository} is gated: its owner must grant you access", "ask for access on its page, then log in",
-                    "hf auth login")
-    if isinstance(error, errors.RevisionNotFoundError):
-        return told(f"{repository} has no revision {revision!r}")
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return told(f"there is no repository {repository!r}, or it is private", "names look like owner/name")
-    if isinstance(error, errors.HFValidationError):
-        return told(f"{repository!r} is not the name of a repository", "names look like owner/name")
-    if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled | ConnectionError):
-        return told(f"{repository} is not in the cache and the Hub cannot be reached",
-                    "check the connection, or use model=local model.path=...")
-    if isinstance(error, errors.HfHubHTTPError):
-        return told(f"the Hub answered: {str(error).splitlines()[0]}")
-    return error

@@ -68,7 +68,10 @@ class DataConfig:
     """Split of the Hub dataset."""
 
     revision: str | None = setting(None)
-    """Branch, tag or commit of the Hub dataset."""
+    """Branch, tag or commit of the Hub dataset; the commit that was used is kept in run.json."""
+
+    streaming: bool = setting(False)
+    """Reads the Hub dataset as it comes, a few rows at a time, instead of downloading it whole; useful with `max_rows`."""
 
     columns: ColumnsConfig = field(default_factory=ColumnsConfig)
     """Names of the columns, where they differ from the usual ones."""

@@ -17,7 +17,7 @@ from pipelines.settings.typed import build
 from pipelines.settings.values import check, convert
 
 NEEDS = (("model", "local", "path"), ("model", "hub", "repo"), ("data", "files", "path"), ("data", "hub", "repo"),
-         ("tokenizer", "file", "path"))              # group, its source, the setting that this source needs
+         ("tokenizer", "file", "path"), ("tokenizer", "hub", "repo"))              # group, its source, the setting that this source needs
 
 
 def resolve(composed: DictConfig, needed_by: Mapping[str, list[str]] | None = None, required: Iterable[str] = ()) -> Config:

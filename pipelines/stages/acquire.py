@@ -20,7 +20,8 @@ PACKAGE_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", "to
 
 
 class Acquire(BaseStage):
-    """Facts: `files` and `validation_files` (paths of rows), `model` (a package folder, or None for a fresh model)."""
+    """Facts: `files` and `validation_files` (paths of rows), `model` (a package folder, or None for a fresh model), `tokenizer` (a
+    folder or file, or None); `commit`, `data_commit` and `tokenizer_commit` of what came from the Hub."""
 
     name = "acquire"
     groups = ("model", "data", "tokenizer")
@@ -39,27 +40,35 @@ class Acquire(BaseStage):
         config = context.config
         folder = model_folder(config, download=False)
         rows = [*data_files(config.data), *validation_files(config.data)] if reads_rows(config) else []
-        return {"rows": [hash_file(path) for path in rows], "hub_rows": hub_reference(config.data),
+        return {"rows": [hash_file(path) for path in rows], "hub_rows": hub_reference(config.data, config.data.revision),
                 "model": package_hashes(folder) if folder else {"repo": config.model.repo, "revision": config.model.revision},
-                "tokenizer": hash_file(tokenizer_file(config.tokenizer.path)) if config.tokenizer.source == "file" else None}
+                "tokenizer": tokenizer_reference(config)}
 
     def preview(self, context: Context) -> Artefact | None:
         """Local files are known without running."""
-        if context.config.model.source == "hub":
+        config = context.config
+        if "hub" in (config.model.source, config.tokenizer.source) or (reads_rows(config) and config.data.source == "hub"):
             return None
         return Artefact(Path(), hash_json(self.key(context)), {})
 
     def run(self, context: Context) -> dict:
         """Downloads what is remote; facts say where everything is."""
-        config = context.config
+        config, key = context.config, self.key(context)
         folder = model_folder(config, download=True)
-        facts = {"files": [], "validation_files": [], "model": str(folder) if folder else None}
+        facts = {"files": [], "validation_files": [], "model": str(folder) if folder else None, "tokenizer": config.tokenizer.path}
+        if folder is not None:
+            key["model"] = package_hashes(folder)
         if config.model.source == "hub":
             facts["commit"] = folder.name                     # the Hub client names a snapshot folder after its commit
+            refuse_damage(folder, key["model"], config.model.repo)
+        if config.tokenizer.source == "hub":
+            facts |= acquire_tokenizer(config, key)
         if reads_rows(config):
             facts["files"] = [str(path) for path in data_files(config.data)]
             facts["validation_files"] = [str(path) for path in validation_files(config.data)]
-        key = self.key(context) | ({"model": package_hashes(folder)} if folder else {})
+        if reads_rows(config) and config.data.source == "hub":
+            facts["data_commit"] = data_commit(config.data)
+            key["hub_rows"] = hub_reference(config.data, facts["data_commit"])
         return facts | {"row_files": len(facts["files"]), "data_hash": hash_json([key["rows"], key["hub_rows"]]), "digest": hash_json(key)}
 
 
@@ -93,9 +102,45 @@ def readable(files: list[Path]) -> list[Path]:
     return files
 
 
-def hub_reference(data: DataConfig) -> dict | None:
-    """What names a data set of the Hub."""
-    return {"repo": data.repo, "subset": data.subset, "split": data.split, "revision": data.revision} if data.source == "hub" else None
+def hub_reference(data: DataConfig, revision: str | None) -> dict | None:
+    """What names a data set of the Hub; its rows are known once `revision` is a commit."""
+    if data.source != "hub":
+        return None
+    return {"repo": data.repo, "subset": data.subset, "split": data.split, "revision": revision, "max_rows": data.max_rows}
+
+
+def data_commit(data: DataConfig) -> str:
+    """The commit that the asked revision means now."""
+    from hierarchos.hub.download import commit_of
+
+    return commit_of(data.repo, data.revision, "dataset")
+
+
+def acquire_tokenizer(config: Config, key: dict) -> dict:
+    """Fetches a tokenizer of its own from the Hub; its content goes into the key."""
+    from hierarchos.hub.download import download
+
+    folder = download(config.tokenizer.repo, config.tokenizer.revision, "tokenizer")
+    key["tokenizer"] = package_hashes(folder)
+    return {"tokenizer": str(folder), "tokenizer_commit": folder.name}
+
+
+def tokenizer_reference(config: Config) -> object:
+    """Content of a tokenizer's file, or what is asked of the Hub."""
+    tokenizer = config.tokenizer
+    if tokenizer.source == "hub":
+        return {"repo": tokenizer.repo, "revision": tokenizer.revision}
+    return hash_file(tokenizer_file(tokenizer.path)) if tokenizer.source == "file" else None
+
+
+def refuse_damage(folder: Path, hashes: dict[str, str], repository: str) -> None:
+    """Weights that are not those that the Hub named: a disk fault, or a file that was changed in the cache."""
+    from hierarchos.hub.download import damaged_files
+
+    damaged = damaged_files(folder, hashes)
+    if damaged:
+        raise UserError(f"the cached copy of {repository} is damaged", where=f"model.repo={repository}",
+                        hint="delete these files; the next run fetches them again:", command=f"rm {' '.join(map(str, damaged))}")
 
 
 def check_model(config: Config) -> None:

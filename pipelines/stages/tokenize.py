@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pipelines.stage import Context
 
 TRAIN, VALIDATION, TOKENIZER = "train.safetensors", "validation.safetensors", "tokenizer"
-NOT_CONTENT = ("source", "path", "validation_path", "repo", "revision", "subset", "split", "layout", "pad_to", "pad_multiple",
+NOT_CONTENT = ("source", "path", "validation_path", "repo", "revision", "subset", "split", "streaming", "layout", "pad_to", "pad_multiple",
                "mask_share", "mask_whole_words")
 
 
@@ -38,7 +38,7 @@ class Tokenize(BaseStage):
     def settings(self, config: Config) -> dict:
         """What changes the tokens; where rows lie and how rows are laid into batches does not."""
         data = {name: value for name, value in dataclasses.asdict(config.data).items() if name not in NOT_CONTENT}
-        tokenizer = {name: value for name, value in dataclasses.asdict(config.tokenizer).items() if name != "path"}
+        tokenizer = {name: value for name, value in dataclasses.asdict(config.tokenizer).items() if name not in ("path", "repo", "revision")}
         return {"data": data, "tokenizer": tokenizer, "sequence_length": config.train.sequence_length, "seed": config.run.seed,
                 "own_tokenizer": trains_tokenizer(config), "chat_template": template_text(config.tokenizer.chat_template),
                 "mask_token": trains_tokenizer(config) and is_encoder(config)}
@@ -77,17 +77,17 @@ def encode_all(config: Config, found: dict, tokenizer: TextTokenizer) -> tuple[T
     from hierarchos.data.splitting import split_validation
 
     report, options = RowReport(config.data.on_bad_row), encode_options(config)
-    whole = encode_examples(examples(config.data, found["files"], report), tokenizer, options, report)
+    whole = encode_examples(examples(config.data, found, report), tokenizer, options, report)
     if found["validation_files"]:
         other = RowReport(config.data.on_bad_row)
-        held_out = encode_examples(examples(config.data, found["validation_files"], other), tokenizer, options, other)
+        held_out = encode_examples(examples(config.data, found, other, "validation_files"), tokenizer, options, other)
         return whole, held_out, report
     train, held_out = split_validation(whole, config.data.validation_fraction, config.run.seed, config.data.validation_by)
     return train, held_out, report
 
 
-def examples(data: DataConfig, files: list[str], report: RowReport) -> Iterator[Example]:
-    """Checked rows of files, or of the Hub's data set when there are none."""
+def examples(data: DataConfig, found: dict, report: RowReport, which: str = "files") -> Iterator[Example]:
+    """Checked rows of the files that `acquire` found, or of the Hub's data set, at the commit that it noted, when there are none."""
     from hierarchos.data.formats import read_examples
     from hierarchos.data.hub import read_hub_rows
     from hierarchos.data.options import ReadOptions, RowOptions
@@ -95,10 +95,10 @@ def examples(data: DataConfig, files: list[str], report: RowReport) -> Iterator[
 
     options = RowOptions(**{field.name: getattr(data, field.name) for field in dataclasses.fields(RowOptions) if field.name != "columns"},
                          columns={name: value for name, value in dataclasses.asdict(data.columns).items() if value is not None})
-    if files:
-        rows = read_rows(files, ReadOptions(data.format, data.documents, data.max_rows), report)
+    if found[which]:
+        rows = read_rows(found[which], ReadOptions(data.format, data.documents, data.max_rows), report)
     else:
-        rows = read_hub_rows(data.repo, report, data.subset, data.split, data.revision)
+        rows = read_hub_rows(data.repo, report, data.subset, data.split, found["data_commit"], data.streaming, data.max_rows)
     return read_examples(rows, options, report)
 
 
@@ -138,8 +138,8 @@ def make_tokenizer(config: Config, found: dict) -> TextTokenizer:
     from hierarchos.data.tokenizer_training import train_tokenizer
 
     if not trains_tokenizer(config):
-        return load_tokenizer(config.tokenizer.path if config.tokenizer.source == "file" else found["model"])
-    rows = examples(config.data, found["files"], RowReport("skip"))       # the encoding pass tells and counts bad rows
+        return load_tokenizer(found["tokenizer"] if config.tokenizer.source in ("file", "hub") else found["model"])
+    rows = examples(config.data, found, RowReport("skip"))       # the encoding pass tells and counts bad rows
     first = next(rows, None)
     chat = config.data.template == "chat" or (first is not None and first.messages is not None)
     everything = chain(() if first is None else (first,), rows)

@@ -146,25 +146,3 @@ def test_prompts_are_written_by_the_template_and_own_columns():
     assert pairs({"instruction": "Add", "input": None, "output": "3"}) == [("Instruction: Add\nResponse: ", "3")]
     assert pairs({"q": "a", "a": "b"}, columns={"prompt": "q", "completion": "a"}) == [("a", "b")]
     assert pairs({"question": "a", "answer": "b"}, prompt_template="{prompt}>") == [("a>", "b")]
-
-
-def test_a_hub_data_set_that_cannot_be_had_says_what_was_asked_for(monkeypatch):
-    datasets = pytest.importorskip("datasets")
-    from hierarchos.data.hub import read_hub_rows
-
-    def refuse(*_, **__):
-        raise ConnectionError("no network\nmore")
-
-    monkeypatch.setattr(datasets, "load_dataset", refuse)
-    with pytest.raises(UserError) as caught:
-        list(read_hub_rows("owner/name", RowReport(), subset="main"))
-    assert "data.repo=owner/name data.subset=main data.split=train" in str(caught.value)
-    assert "no network" in str(caught.value)
-
-
-def test_hub_rows_know_their_place(monkeypatch):
-    datasets = pytest.importorskip("datasets")
-    from hierarchos.data.hub import read_hub_rows
-
-    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: [{"text": "a"}])
-    assert [row.where for row in read_hub_rows("owner/name", RowReport())] == ["owner/name[train] row 1"]
