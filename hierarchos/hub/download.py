@@ -47,7 +47,8 @@ def check_package(folder: Path, repository: str) -> None:
     """Weights that can be read without running code, and the configuration they belong to."""
     where = f"model.repo={repository}"
     if not any(folder.glob("*.safetensors")):
-        raise UserError(f"{repository} has no safetensors", where=where, hint="pickled weights (.bin, .pt) are never read: they can run code")
+        hint = "pickled weights (.bin, .pt) are never read: they can run code"
+        raise UserError(f"{repository} has no safetensors", where=where, hint=hint)
     if not (folder / "config.json").is_file() and not (folder / "adapter_config.json").is_file():
         raise UserError(f"{repository} has no config.json", where=where)
 

@@ -44,7 +44,8 @@ def answered(error: BaseException, what: str, repository: str, revision: str | N
     if isinstance(error, errors.GatedRepoError):
         return gated(repository, where)
     if isinstance(error, errors.RevisionNotFoundError):
-        return UserError(f"{repository} has no revision {revision}", where=where, hint="a revision is a branch, a tag or a whole commit name")
+        hint = "a revision is a branch, a tag or a whole commit name"
+        return UserError(f"{repository} has no revision {revision}", where=where, hint=hint)
     if isinstance(error, errors.RepositoryNotFoundError):
         return unknown(what, repository, where)
     if isinstance(error, errors.DisabledRepoError):

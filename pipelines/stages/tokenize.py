@@ -38,7 +38,8 @@ class Tokenize(BaseStage):
     def settings(self, config: Config) -> dict:
         """What changes the tokens; where rows lie and how rows are laid into batches does not."""
         data = {name: value for name, value in dataclasses.asdict(config.data).items() if name not in NOT_CONTENT}
-        tokenizer = {name: value for name, value in dataclasses.asdict(config.tokenizer).items() if name not in ("path", "repo", "revision")}
+        places = ("path", "repo", "revision")
+        tokenizer = {name: value for name, value in dataclasses.asdict(config.tokenizer).items() if name not in places}
         return {"data": data, "tokenizer": tokenizer, "sequence_length": config.train.sequence_length, "seed": config.run.seed,
                 "own_tokenizer": trains_tokenizer(config), "chat_template": template_text(config.tokenizer.chat_template),
                 "mask_token": trains_tokenizer(config) and is_encoder(config)}

@@ -16,7 +16,7 @@ def hub(monkeypatch, tmp_path):
     from huggingface_hub.utils import _http
 
     monkeypatch.delenv("HF_TOKEN", raising=False)
-    quick = SimpleNamespace(**{name: getattr(time, name) for name in dir(time) if not name.startswith("_")} | {"sleep": lambda seconds: None})
+    quick = SimpleNamespace(**vars(time) | {"sleep": lambda seconds: None})
     for module in (_http, file_download):
         monkeypatch.setattr(module, "time", quick)
     with HubServer() as server:

@@ -19,7 +19,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 LARGE = (".safetensors", ".parquet", ".bin")
 ADDRESS = re.compile(r"/(?:(datasets)/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
-CALL = re.compile(r"/api/(models|datasets)/([^/]+(?:/(?!revision/|tree/|paths-info/)[^/]+)?)(?:/(revision|tree|paths-info)/([^/]+)(?:/(.*))?)?")
+NAME = r"([^/]+(?:/(?!revision/|tree/|paths-info/)[^/]+)?)"
+CALL = re.compile(rf"/api/(models|datasets)/{NAME}(?:/(revision|tree|paths-info)/([^/]+)(?:/(.*))?)?")
 
 
 @dataclass

@@ -1,5 +1,4 @@
 """What comes from the Hub: pinned, in the shared cache, resumed, and every refusal told; against a server of the Hub's protocol."""
-# ruff: noqa: E501 (messages as they are)
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -276,7 +275,7 @@ def test_refusals_are_told(full, monkeypatch, row):
 
 def test_near_name_is_one_that_was_fetched_before(full):
     download("owner/tiny")
-    with pytest.raises(UserError, match="did you mean  model.repo=owner/tiny ?"):
+    with pytest.raises(UserError, match=r"did you mean  model\.repo=owner/tiny \?"):
         download("owner/tinny")
 
 

@@ -98,8 +98,8 @@ def test_local_paths_need_no_socket(place, package, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     shutil.copytree(package, place.path / "pkg")
     place.write("rows.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-    words = ["finetune", "model.path=pkg", "data=jsonl", "data.path=rows.jsonl", "data.validation_fraction=0.3", *SHORT, "train.accumulation=1"]
-    ended = place.call(*words, "run.dir=run", "prompt=3 and")
+    words = ["finetune", "model.path=pkg", "data=jsonl", "data.path=rows.jsonl", "data.validation_fraction=0.3", *SHORT]
+    ended = place.call(*words, "train.accumulation=1", "run.dir=run", "prompt=3 and")
     assert ended.status == 0, ended.err
     assert [stage["status"] for stage in told(place, "run")["stages"].values()] == ["done"] * 6
     assert place.call("evaluate", "model.path=run/model", "data=jsonl", "data.path=rows.jsonl", "train.sequence_length=16").status == 0
