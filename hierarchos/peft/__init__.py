@@ -1,0 +1,1 @@
+"""Adapters: small trained matrices beside frozen weights, in the files of Hugging Face PEFT."""

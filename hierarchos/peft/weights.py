@@ -1,0 +1,93 @@
+"""Weights of a model with an adapter: frozen base parameters, and the adapter's own under `ADAPTER:PEFT NAME`."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hierarchos.graph.tensor import Tensor
+from hierarchos.nn.batch import Batch
+from hierarchos.nn.dropout import dropout
+from hierarchos.nn.weights import ZEROS, Constant, Initial, Normal, ParameterSpec, Weights
+from hierarchos.peft import layers
+from hierarchos.peft.adapter import Adapter
+from hierarchos.peft.select import Lora
+
+
+@dataclass(eq=False)
+class AdapterWeights(Weights):
+    """`adapter`: the active one, None when adapters are disabled. batch: whose seed decides the adapter's dropout."""
+
+    adapter: Adapter | None = None
+    batch: Batch | None = None
+
+    # ---- what the adapter trains
+
+    def own(self, leaf: str, shape: tuple[int, ...], initial: Initial, decay: bool = True, rate: float = 1.0) -> Tensor:
+        """A parameter of the adapter; leaf: its name in PEFT's file, without the prefix."""
+        return self.declare(ParameterSpec(self.adapter.parameter(leaf), tuple(shape), initial, decay, rate=rate))
+
+    def parameter(self, leaf: str, shape: tuple[int, ...], initial: Initial | None = None, decay: bool | None = None,
+                  used: bool = True) -> Tensor:
+        """The adapter's own copy where it trains the module as a whole or its bias, else the frozen parameter of the base."""
+        decay = len(shape) > 1 if decay is None else decay
+        adapter, full, start = self.adapter, self.name(leaf), initial or Normal(self.std)
+        if adapter is not None and adapter.replaces(full):
+            own = ParameterSpec(adapter.parameter(adapter.leaf_of(full)), tuple(shape), start, decay, used)
+            return self.declare(own, initial is not None)
+        return self.declare(ParameterSpec(full, tuple(shape), start, decay, used, trained=False), initial is not None)
+
+    def frozen(self, full: str, shape: tuple[int, ...]) -> Tensor:
+        """A parameter of the base by its full name, whatever the adapter has."""
+        return self.declare(ParameterSpec(full, tuple(shape), Normal(self.std), len(shape) > 1, trained=False), False)
+
+    def matrices(self, lora: Lora) -> tuple[Tensor, Tensor]:
+        """A and B of a module. Their distributions are what they start from where nothing else is asked for (see `start.py`)."""
+        name, rate = lora.site.name, self.adapter.b_rate
+        if lora.site.kind == "embedding":
+            return (self.own(f"{name}.lora_embedding_A", (lora.rank, lora.site.inner), ZEROS),
+                    self.own(f"{name}.lora_embedding_B", (lora.site.outer, lora.rank), Normal(1.0), rate=rate))
+        return (self.own(f"{name}.lora_A.weight", (lora.rank, lora.site.inner), Normal(1 / lora.rank)),
+                self.own(f"{name}.lora_B.weight", (lora.site.outer, lora.rank), ZEROS, rate=rate))
+
+    # ---- modules
+
+    def linear(self, leaf: str, x: Tensor, width: int, bias: bool = False, layout: str = "out_in", std=None) -> Tensor:
+        lora = self.adapter.plan.loras.get(self.name(leaf)) if self.adapter else None
+        if lora is None:
+            return super().linear(leaf, x, width, bias, layout, std)
+        a, b = self.matrices(lora)
+        dropped = dropout(x, lora.dropout, self.batch, f"{self.name(leaf)}.lora")
+        if not lora.dora:
+            return super().linear(leaf, x, width, bias, layout, std) + layers.low_rank(dropped, a, b, lora.scale)
+        weight = self.parameter(f"{leaf}.weight", lora.site.shape, self._normal(std))
+        offset = self.parameter(f"{leaf}.bias", (width,), ZEROS) if bias else None
+        magnitude = self.own(f"{self.name(leaf)}.lora_magnitude_vector", (width,), Constant(1.0), decay=False)
+        return layers.dora(x, dropped, weight, offset, a, b, magnitude, lora.scale, layout)
+
+    def embedding(self, leaf: str, ids: Tensor, count: int, width: int, std=None) -> Tensor:
+        name = self.name(leaf)
+        found = super().embedding(leaf, ids, count, width, std)
+        if self.adapter and name in self.adapter.plan.tokens:
+            tokens = self.adapter.plan.tokens[name]
+            found = layers.replaced_rows(ids, found, self.token_rows(name, width), tokens, count)
+        if self.adapter and name in self.adapter.plan.loras:
+            lora = self.adapter.plan.loras[name]
+            found = found + layers.low_rank_rows(ids, *self.matrices(lora), lora.scale)
+        return found
+
+    def token_rows(self, name: str, width: int) -> Tensor:
+        """The trained rows of an embedding, [n, width]."""
+        tokens = self.adapter.plan.tokens[name]
+        return self.own(f"{name}.token_adapter.trainable_tokens_delta", (len(tokens), width), Normal(self.std))
+
+    def head(self, name: str, table: Tensor) -> Tensor:
+        """The weight of an output head with LoRA: W + s B A."""
+        lora = self.adapter.plan.loras.get(name)
+        return table if lora is None else table + layers.change_of(*self.matrices(lora), lora.scale)
+
+
+def tied_table(w: AdapterWeights, embedding: str, table: Tensor) -> Tensor:
+    """The table that a tied head reads: with the trained rows where there are any."""
+    tokens = w.adapter.plan.tokens.get(embedding) if w.adapter else None
+    return table if tokens is None else layers.replaced_table(table, w.token_rows(embedding, table.shape[1]), tokens)
+
+
