@@ -15,7 +15,9 @@ from pipelines.progress import Progress
 from pipelines.run_directory import RunDirectory, read_manifest, status_of
 from pipelines.runner import Runner, explain
 from pipelines.settings.compose import Request, check_request, compose, required_keys
+from pipelines.settings.effect import without_effect
 from pipelines.settings.folders import Folders
+from pipelines.settings.problems import raise_all
 from pipelines.settings.resolve import as_dict, resolve
 from pipelines.stage import Context, Stage
 from pipelines.summary import closing
@@ -66,6 +68,7 @@ def prepare_composed(composed: object, words: list[str], required: set[str], pro
     """A job from a composed configuration."""
     stages = make_stages(stage_entries(composed))
     config = resolve(composed, needed_by(stages), required)
+    raise_all(without_effect(config, words))
     check_stages(stages, config)
     device = find_device(config.device) if any(stage.uses_device for stage in stages) else None
     return Job(config, words, stages, device, progress=progress or Progress())

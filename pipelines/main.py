@@ -16,6 +16,9 @@ COMMANDS = {
     "doctor": "look at drivers, limits and features, and test the arithmetic",
     "architectures": "list the model families that can be trained and run [--json]",
     "bench": "measure the speed of training steps and kernels [NAMES] [--json]",
+    "config": "print all settings, with the file and line of each [PIPELINE] [KEY=VALUE] [--provenance]",
+    "schema": "print JSON Schema of the settings, for editors [GROUP] [--write]",
+    "completion": "print a script that completes words in your shell: bash, zsh or fish",
     "check": "check configuration files without running anything [FILES]",
 }
 FLAGS = {"-m": "multirun", "--multirun": "multirun", "--explain": "explain", "--dry-run": "dry_run", "--cfg": "cfg",
@@ -43,6 +46,8 @@ def dispatch(words: list[str]) -> int:
     """Help, version, a command, or a pipeline."""
     if words in (["--version"], ["-V"]):
         return say(f"hierarchos {__version__}")
+    if words[:1] == ["--complete"]:
+        return complete(words[1:])
     if words and words[0] in COMMANDS:
         return command(words[0], words[1:])
     parts = split(words)
@@ -117,6 +122,12 @@ def command(name: str, rest: list[str]) -> int:
     return run_command(rest)
 
 
+def complete(words: list[str]) -> int:
+    """What the scripts of `hierarchos completion` ask: a candidate a line."""
+    first, word = [*words, "", ""][:2]
+    return say("\n".join(import_module("pipelines.complete").candidates(first, word, COMMANDS)))
+
+
 def no_pipeline(parts: Words, folders: Folders) -> int:
     """No word that could be a pipeline: help, or a message when there are settings."""
     if parts.rest and parts.first is None:
@@ -135,9 +146,9 @@ def pipeline_help(parts: Words, folders: Folders) -> int:
 
 def unknown(word: str, folders: Folders) -> UserError:
     """A first word that is neither a pipeline nor a command."""
-    names = [*folders.options("pipeline"), *COMMANDS]
-    return UserError(f"{word} is neither a pipeline nor a command", where="command line", nearest=nearest(word, names),
-                     hint=f"there is: {', '.join(names)}")
+    names = folders.options("pipeline")
+    return UserError(f"{word} is neither a pipeline nor a command", where="command line", nearest=nearest(word, [*names, *COMMANDS]),
+                     hint=f"pipelines: {', '.join(names)}; commands: hierarchos --help")
 
 
 def say(text: str) -> int:

@@ -51,12 +51,15 @@ def pipeline_of(folders: Folders, experiment: str) -> str:
 def check(pipeline: str, words: list[str], folders: Folders) -> bool:
     """Checks one composition; missing values are fine here, since a person gives them later."""
     from pipelines.settings.compose import check_request, compose, required_keys
+    from pipelines.settings.effect import without_effect
+    from pipelines.settings.problems import raise_all
     from pipelines.settings.resolve import resolve
 
     title = " ".join(["hierarchos", pipeline, *words])
     try:
         request = check_request(pipeline, words, folders)
-        resolve(compose(request), {}, required_keys(request))
+        config = resolve(compose(request), {}, required_keys(request))
+        raise_all(without_effect(config, words))
     except UserError as error:
         print(f"{title}\n{error}", file=sys.stderr)
         return False

@@ -42,6 +42,7 @@ class FileCheck:
             self.errors.append(error)
             return
         if node is None:
+            self.errors += [nothing_set(path)] if name.startswith("experiment/") else []
             return
         if not isinstance(node, yaml.MappingNode):
             self.errors.append(UserError("the file is not a mapping of settings", where=place(path, node)))
@@ -132,6 +133,11 @@ def read(path: Path) -> tuple[yaml.Loader, yaml.Node | None, str]:
         mark = getattr(error, "problem_mark", None)
         where = f"{shown(path)}:{mark.line + 1}" if mark else shown(path)
         raise UserError(f"this is not YAML: {getattr(error, 'problem', None) or error}", where=where) from None
+
+
+def nothing_set(path: Path) -> UserError:
+    """An experiment file with comments only."""
+    return UserError("the file sets nothing", where=shown(path), hint="settings are written like this:  train: {steps: 100}")
 
 
 def dotted(key: str, where: str) -> UserError:

@@ -11,6 +11,7 @@ from pathlib import Path
 from hierarchos.errors import UserError, nearest
 from hierarchos.resources import resource
 
+SCHEMA = "schema"                                         # holds JSON files for editors, no settings
 FEW = 12                                                  # names that an error lists in full
 GLOBAL_GROUPS = ("pipeline", "experiment", "local")       # their files speak about all settings, not about one group
 
@@ -32,7 +33,8 @@ class Folders:
 
     def groups(self) -> set[str]:
         """Groups that have files: "model", "data", "experiment", also nested ones ("model/mine")."""
-        return {below.relative_to(path).as_posix() for path in self.paths for below in path.rglob("*") if below.is_dir()}
+        return {below.relative_to(path).as_posix() for path in self.paths for below in path.rglob("*")
+                if below.is_dir() and below.name != SCHEMA}
 
     def options(self, group: str) -> list[str]:
         """Names that can be chosen in a group, sorted; nested ones with their folder."""

@@ -31,6 +31,14 @@ pipeline:
 """
 
 ROWS = [
+    file("experiment without settings", "# hierarchos train experiment=mine\n", f"""\
+{"the file sets nothing":<43}configs/experiment/mine.yaml
+  settings are written like this:  train: {{steps: 100}}
+  nothing was started"""),
+    file("experiment with rows that nothing reads", "data:\n  path: rows.jsonl\n", """\
+data.path=rows.jsonl decides nothing beside data.source=corpus
+  configuration
+  try  data=files                          nothing was started"""),
     line("unknown key", ["train", "train.learning_rte=0.1"], """\
 train.learning_rte is not a setting        command line
   did you mean  train.learning_rate ?      nothing was started"""),
@@ -128,8 +136,20 @@ the pipeline is the first word             command line
     line("unknown pipeline", ["trian"], """\
 trian is neither a pipeline nor a command  command line
   did you mean  train ?
-  there is: evaluate, fake, finetune, generate, train, devices, doctor, architectures, bench, check
+  pipelines: evaluate, fake, finetune, generate, train; commands: hierarchos --help
   nothing was started"""),
+    line("path that nothing reads", ["train", "data.path=rows.jsonl"], """\
+data.path=rows.jsonl decides nothing beside data.source=corpus
+  configuration
+  try  data=files                          nothing was started"""),
+    line("package that nothing reads", ["train", "model.path=SmolLM2"], """\
+model.path=SmolLM2 decides nothing beside model.source=fresh
+  configuration
+  try  model=local                         nothing was started"""),
+    line("passes beside steps", ["train", "train.epochs=3", "train.steps=50"], """\
+train.epochs=3 decides nothing beside train.steps=50
+  configuration
+  try  train.steps=null                    nothing was started"""),
     line("settings without a pipeline", ["train.steps=5"], """\
 which pipeline?                            command line
   try  hierarchos train train.steps=5      nothing was started"""),

@@ -72,9 +72,9 @@ def test_text_is_taken_as_it_was_typed(place, text):
 
 
 def test_paths(place):
-    found = settings(place, "fake", "data.source=files", "data.path=my rows/a (1).jsonl", "tokenizer.path=~/t")
+    found = settings(place, "fake", "data.source=files", "data.path=my rows/a (1).jsonl", "tokenizer.source=file", "tokenizer.path=~/t")
     assert found["data"]["path"] == "my rows/a (1).jsonl" and not found["tokenizer"]["path"].startswith("~")
-    assert settings(place, "fake", "data.path=[a.jsonl, b/*.csv]")["data"]["path"] == ["a.jsonl", "b/*.csv"]
+    assert settings(place, "fake", "data.source=files", "data.path=[a.jsonl, b/*.csv]")["data"]["path"] == ["a.jsonl", "b/*.csv"]
 
 
 def test_scientific_notation_is_a_number_everywhere(place):

@@ -1,0 +1,126 @@
+"""What can be asked without running anything: settings with their origins, JSON Schema, completion, and how files compose."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hierarchos.resources import resource
+from pipelines.commands.schema import LINE, editor_line
+from pipelines.complete import candidates
+from pipelines.main import COMMANDS
+from pipelines.settings.folders import Folders
+from pipelines.settings.json_schema import files
+from tests.pipelines.conftest import ROOT
+
+MINE = "# hierarchos train experiment=mine\ntrain:\n  steps: 50\n  batch_size: 4\nmodel:\n  config:\n    n_layer: 3\n"
+
+
+def values(place, *words: str) -> dict:
+    ended = place.call("config", *words)
+    assert ended.status == 0, ended.err
+    return yaml.safe_load(ended.out)
+
+
+def origins(place, *words: str) -> dict[str, str]:
+    """The last word of each key, where it stands first -> where its value comes from."""
+    lines = place.call("config", *words, "--provenance").out.splitlines()
+    return {line.split(":")[0].strip(): line.rpartition(" # ")[2] for line in reversed(lines) if " # " in line}
+
+
+def test_every_value_says_where_it_comes_from(place):
+    place.write("configs/experiment/mine.yaml", MINE)
+    found = origins(place, "train", "model=gpt2_tiny", "experiment=mine", "train.learning_rate=1e-3")
+    assert found["steps"] == "configs/experiment/mine.yaml:3" and found["batch_size"] == "configs/experiment/mine.yaml:4"
+    assert found["n_layer"] == "configs/experiment/mine.yaml:7" and found["learning_rate"] == "command line"
+    assert found["n_embd"].endswith("configs/model/gpt2_tiny.yaml:7") and found["accumulation"] == "default"
+
+
+def test_printed_settings_are_an_experiment_that_gives_the_same(place):
+    place.write("configs/experiment/mine.yaml", MINE)
+    first = values(place, "train", "model=gpt2_tiny", "experiment=mine")
+    place.write("configs/experiment/whole.yaml", yaml.safe_dump(first))
+    assert values(place, "train", "model=gpt2_tiny", "experiment=whole") == first
+
+
+@pytest.mark.parametrize("word", ["train.batch_size=8", "train.steps=null", "train.learning_rate=1e-3"])
+def test_what_was_typed_wins_over_files_even_when_it_is_the_default(place, word):
+    place.write("configs/experiment/mine.yaml", MINE.replace("batch_size: 4", "batch_size: 4\n  learning_rate: 0.5"))
+    key, _, text = word.partition("=")
+    assert values(place, "train", "experiment=mine", word)["train"][key.partition(".")[2]] == yaml.safe_load(text.replace("1e-3", "0.001"))
+
+
+def test_group_and_its_keys_work_in_either_order(place):
+    words = ["model=gpt2_tiny", "model.config.n_layer=5"]
+    assert values(place, "train", *words) == values(place, "train", *reversed(words))
+    assert values(place, "train", *words)["model"]["config"]["n_layer"] == 5
+
+
+def test_plus_and_no_plus_are_the_same(place):
+    plain = values(place, "train", "train.steps=7", "experiment=quick", "model.config.extra=1")
+    assert values(place, "train", "+train.steps=7", "+experiment=quick", "++model.config.extra=1") == plain
+
+
+def test_one_file_serves_every_pipeline(place):
+    place.write("configs/experiment/mine.yaml", MINE + "generate:\n  prompt: hello\n")
+    for pipeline in ("train", "finetune", "evaluate", "generate"):
+        found = values(place, pipeline, "experiment=mine", "model=gpt2_tiny")
+        assert (found["pipeline"]["name"], found["train"]["steps"], found["generate"]["prompt"]) == (pipeline, 50, "hello")
+
+
+def test_own_defaults_of_a_machine_apply_by_themselves_and_lose_against_experiments(place):
+    place.write("configs/local/default.yaml", "train:\n  steps: 9\n  batch_size: 2\n")
+    assert values(place, "train")["train"]["batch_size"] == 2
+    assert values(place, "train", "experiment=quick")["train"]["steps"] == 50
+
+
+def test_shipped_schemas_and_editor_lines_are_those_of_the_dataclasses():
+    configs = resource("configs")
+    for name, schema in files(Folders((configs,))).items():
+        assert json.loads((configs / "schema" / name).read_text(encoding="utf-8")) == schema, "run: hierarchos schema --write"
+    for path in configs.rglob("*.yaml"):
+        line = editor_line(path.relative_to(configs).with_suffix("").as_posix())
+        assert line in path.read_text(encoding="utf-8").splitlines(), f"{path}: run: hierarchos schema --write"
+        assert (path.parent / line.removeprefix(LINE)).is_file()
+
+
+def test_schema_is_printed_by_group(place):
+    found = json.loads(place.call("schema", "train").out)
+    assert found["properties"]["steps"]["anyOf"][0] == {"type": ["integer", "null"], "minimum": 1}
+    assert found["properties"]["optimizer"]["properties"]["name"]["anyOf"][0]["enum"][0] == "adamw"
+    assert "did you mean  train ?" in place.call("schema", "trian").err
+
+
+def test_schemas_are_written_for_own_files(place):
+    place.write("configs/experiment/mine.yaml", MINE)
+    assert place.call("schema", "--write").status == 0
+    assert "# yaml-language-server: $schema=../schema/hierarchos.json\ntrain:" in (place.path / "configs/experiment/mine.yaml").read_text()
+    assert place.call("train", "experiment=mine", "model=gpt2_tiny", "--cfg").status == 0
+
+
+@pytest.mark.parametrize("words, found", [
+    (("", ""), "train"), (("tr", "tr"), "train"), (("train", "model=ll"), "model=llama_tiny"), (("train", "train.ste"), "train.steps="),
+    (("train", "train.opt"), "train.optimizer."), (("train", "data.format=c"), "data.format=csv"), (("train", "--ex"), "--explain"),
+    (("train", "train.shuffle="), "train.shuffle=false"), (("train", "run.resume="), "run.resume=latest"),
+    (("completion", ""), "bash"), (("schema", "tr"), "train"), (("config", "train.ste"), "train.steps="),
+    (("fake", "train.ste"), "train.steps="),
+])
+def test_words_are_completed(place, words, found):
+    assert found in candidates(*words, COMMANDS)
+
+
+def test_bash_completes_the_value_behind_an_equals_sign(tmp_path):
+    program = tmp_path / "hierarchos"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pipelines.main "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    asked = """source <(hierarchos completion bash); compopt() { :; }
+COMP_LINE='hierarchos train model=qwen3_t'; COMP_POINT=${#COMP_LINE}; COMP_WORDS=(hierarchos train model = qwen3_t); COMP_CWORD=4
+_hierarchos; printf '%s\\n' "${COMPREPLY[@]}\""""
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(["bash", "-c", asked], env=environment, cwd=Path(ROOT), capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["qwen3_tiny"]
