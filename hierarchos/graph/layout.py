@@ -1,7 +1,8 @@
 """Names and places of persistent tensors, without any memory: what a plan needs and what a checkpoint writes down."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -24,12 +25,44 @@ class Location:
                 and other.offset < self.offset + self.spec.nbytes)
 
 
+class Overlap:
+    """Whether two names of a layout share memory: `overlap(first, second)`."""
+
+    def __init__(self, layout: StoreLayout):
+        self.layout = layout
+
+    def __call__(self, first: str, second: str) -> bool:
+        return first == second or self.layout.find(first).overlaps(self.layout.find(second))
+
+    def index(self, names: Iterable[str]) -> Callable[[str], list[str]]:
+        """A function from a name to those of `names` that share memory with it, in order of place; whole arenas first."""
+        whole = [name for name in names if name in self.layout.arenas]
+        places = sorted((place.arena, place.offset, place.offset + place.spec.nbytes, name)
+                        for name in names if name not in self.layout.arenas for place in [self.layout.find(name)])
+        reach, furthest = [], ("", 0)                               # the furthest end up to each place
+        for arena, _, end, _ in places:
+            furthest = max(furthest, (arena, end))
+            reach.append(furthest)
+
+        def among(name: str) -> list[str]:
+            place = self.layout.find(name)
+            found, at = [], bisect_left(places, (place.arena, place.offset + place.spec.nbytes)) - 1
+            while at >= 0 and reach[at] > (place.arena, place.offset):
+                if places[at][:1] == (place.arena,) and places[at][2] > place.offset:
+                    found.append(places[at][3])
+                at -= 1
+            found += [other for other in whole if self(name, other)]
+            return found[::-1]
+        return among
+
+
 @dataclass
 class StoreLayout:
     """Arenas of named tensors. Every tensor starts at a multiple of 256 bytes; an arena's name is the name of all of it, flat f32."""
 
     locations: dict[str, Location] = field(default_factory=dict)
     arenas: dict[str, int] = field(default_factory=dict)            # bytes of each arena
+    joined: dict[str, Location] = field(default_factory=dict, repr=False, compare=False)       # found before, by the names of neighbours
 
     def allocate(self, arena: str, specs: Mapping[str, Spec]) -> None:
         """Adds an arena that holds `specs` in their order."""
@@ -53,15 +86,17 @@ class StoreLayout:
 
     def find(self, name: str) -> Location:
         """Where a tensor (or what `join` named) lies; raises KeyError with the nearest name."""
-        if JOIN in name and name not in self.locations:
-            parts = [self.find(part) for part in name.split(JOIN)]
-            rows = sum(part.spec.shape[0] for part in parts)
-            return Location(parts[0].arena, parts[0].offset, Spec((rows, *parts[0].spec.shape[1:]), parts[0].spec.dtype))
-        if name not in self.locations:
-            from difflib import get_close_matches
-            near = get_close_matches(name, self.locations, 1)
-            raise KeyError(f"the store has no tensor {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        return self.locations[name]
+        if name in self.locations:
+            return self.locations[name]
+        if JOIN in name:
+            if name not in self.joined:
+                parts = [self.find(part) for part in name.split(JOIN)]
+                spec = Spec((sum(part.spec.shape[0] for part in parts), *parts[0].spec.shape[1:]), parts[0].spec.dtype)
+                self.joined[name] = Location(parts[0].arena, parts[0].offset, spec)
+            return self.joined[name]
+        from difflib import get_close_matches
+        near = get_close_matches(name, self.locations, 1)
+        raise KeyError(f"the store has no tensor {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
     def join(self, names: Sequence[str]) -> str | None:
         """The name of neighbouring tensors, given in their order, as one tensor along the first axis; None where they are no neighbours."""
@@ -72,13 +107,15 @@ class StoreLayout:
                 return None
         return JOIN.join(names)
 
-    def overlap(self, first: str, second: str) -> bool:
-        """Whether two names share memory."""
-        return first == second or self.find(first).overlaps(self.find(second))
+    @property
+    def overlap(self) -> Overlap:
+        """Whether two names share memory: `layout.overlap(first, second)`."""
+        return Overlap(self)
 
     def remove(self, arena: str) -> None:
         """Forgets an arena and its tensors."""
         self.locations = {name: place for name, place in self.locations.items() if place.arena != arena}
+        self.joined.clear()
         del self.arenas[arena]
 
     @property

@@ -16,7 +16,7 @@ def same_index_inputs(node: Node) -> tuple[int, ...]:
     from hierarchos.graph.ops.pointwise import Fused, Pointwise
     from hierarchos.graph.ops.rope import Rope
     if isinstance(node.op, Pointwise | Fused):
-        return tuple(i for i, t in enumerate(node.inputs) if t.shape == node.specs[0].shape)
+        return tuple(i for i, t in enumerate(node.inputs) if t.shape == node.specs[0].shape and t.spec.nbytes == node.specs[0].nbytes)
     if isinstance(node.op, MatMul) and node.op.has_residual and node.op.activation == "none":
         return (len(node.inputs) - 1,)
     if isinstance(node.op, NormInputGradient) and node.op.base:
@@ -68,6 +68,7 @@ class AssignElision:
         for step, node in enumerate(placement.graph.nodes):
             for name in {s.name for s in map(self._root, node.inputs) if s.kind == "state"} if node in placement.ops else ():
                 self.accesses.setdefault(name, []).append((step, node))
+        self.among = layout.overlap.index(self.accesses) if layout else lambda name: [name] if name in self.accesses else []
 
     def run(self) -> None:
         for node in self.placement.graph.nodes:
@@ -111,7 +112,7 @@ class AssignElision:
         return any(s.kind == "state" and self._overlap(s.name, name) for s in mutated)
 
     def _overlapping(self, name: str):
-        return [access for other, accesses in self.accesses.items() if self._overlap(other, name) for access in accesses]
+        return [access for other in self.among(name) for access in self.accesses[other]]
 
     def _overlap(self, first: str, second: str) -> bool:
         return first == second if self.layout is None else self.layout.overlap(first, second)

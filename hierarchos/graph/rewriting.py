@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from hierarchos.graph.op import Alias
 from hierarchos.graph.tensor import Graph, Node, Tensor
@@ -22,7 +23,12 @@ def rewrite(graph: Graph, change: Callable[[Node, tuple[Tensor, ...], Graph], tu
 
 def operands_of(tensors) -> list[Operand]:
     """Row-major operands of tensors, for questions that do not depend on how they lie."""
-    return [Operand(t.shape, t.dtype, row_major(t.shape)) for t in tensors]
+    return [_row_major_operand(t.shape, t.dtype) for t in tensors]
+
+
+@cache
+def _row_major_operand(shape: tuple[int, ...], dtype: str) -> Operand:
+    return Operand(shape, dtype, row_major(shape))
 
 
 def aliases(node: Node) -> list[Alias | None]:
