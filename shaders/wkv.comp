@@ -1,5 +1,5 @@
 #version 460
-// One step of an RWKV-7 matrix state: reads it, decays it, replaces what the key finds, writes it limited to +-bound.
+// One step of an RWKV-7 matrix state: reads it, decays it, replaces what the key finds, writes it (and the value) limited to +-bound.
 // Formulas and layouts: hierarchos/kernels/wkv.py. Limits: heads of at most 128 channels. NumPy twin: wkv_reference.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -7,7 +7,7 @@
 #include "wkv.glsl"
 
 layout(push_constant, scalar) uniform Arguments {
-    Floats rkv, wa, g, rows, state, y, after;
+    Floats rkv, wa, g, rows, state, y, after, kept;
     uint width, batch, kind, row_stride;
     float bound;
 };
@@ -29,5 +29,6 @@ void main() {
     const float centred = tau - div_(head_sum(tau), float(n_));
     const float scale = rsqrt_(div_(head_sum(centred * centred), float(n_)) + 64e-5);
     const float bonus = head_sum(c.r * c.key * c.r_k);
+    kept.at[own] = finite_limit(c.v, limit);
     y_.at[own] = (centred * scale * c.lnw + c.lnb + bonus * c.v) * c.g;
 }

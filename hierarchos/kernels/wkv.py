@@ -6,10 +6,10 @@ Per head of N channels, with i the value index and j the key index of the state 
     kappa = k k_k / max(|k k_k|, 1e-12)      k' = k (1 + (a - 1) k_a)
     z_i = -sum_j M_ij kappa_j                U_ij = M_ij dec_j + z_i kappa_j a_j + v_i k'_j       tau_i = sum_j U_ij r_j
     n = (tau - mean) rstd [eps 6.4e-4]       t = n lnw + lnb + (sum_j r_j k'_j rk_j) v            y = t g
-    M' = U limited to -bound .. bound
+    M' = U and kept = v, limited to -bound .. bound
 
 Layouts: rkv [3,B,w] (r, k, v), wa [2,B,w] (wl, al), g [B,w], rows [7,B,w] (w0, a0, k_k, k_a, r_k, lnw, lnb; the axis B may be repeated),
-state [B,w,N] (channel h N + i, key j). Outputs y [B,w], M' [B,w,N].
+state [B,w,N] (channel h N + i, key j). Outputs y [B,w], M' [B,w,N], kept [B,w].
 """
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class Step:
     def outputs(self) -> list[np.ndarray]:
         batch = self.g.shape[0]
         y = (self.t * self.g).reshape(batch, -1)
-        return [y, limited(self.U, self.bound).reshape(batch, -1, self.U.shape[-1])]
+        return [y, limited(self.U, self.bound).reshape(batch, -1, self.U.shape[-1]), limited(self.v, self.bound).reshape(batch, -1)]
 
 
 def wkv_reference(bound: float, rkv, wa, g, rows, state) -> list[np.ndarray]:
-    """y and the new state."""
+    """y, the new state and kept."""
     return Step(rkv, wa, g, rows, state, bound).outputs()
 
 
@@ -110,8 +110,8 @@ def wkv_gradient_reference(bound: float, rkv, wa, g, rows, state, dy, dstate) ->
 
 
 def wkv(bound: float, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
-    """Inputs rkv, wa, g, rows, state; outputs y, new state. One workgroup a head and row."""
-    arguments = (*map(In, range(5)), Out(0), Out(1), *_sizes(inputs), F32(bound))
+    """Inputs rkv, wa, g, rows, state; outputs y, new state, kept. One workgroup a head and row."""
+    arguments = (*map(In, range(5)), Out(0), Out(1), Out(2), *_sizes(inputs), F32(bound))
     return Lowering((_launch("wkv", arguments, inputs, 8.0),))
 
 

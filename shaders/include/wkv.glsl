@@ -1,11 +1,10 @@
 // One step of an RWKV-7 matrix state, what forward and gradient share. Formulas and layouts: hierarchos/kernels/wkv.py.
-// A workgroup has the N channels of one head of one row, one an invocation; vectors of the head lie in shared memory, which every
-// invocation sums in the same order.
+// A workgroup has the N channels of one head of one row, one an invocation; vectors of the head lie in shared memory.
 
 layout(local_size_x_id = 0) in;
 const uint MOST = 128;                                  // channels of a head
 
-shared float shared_[10][MOST];
+shared float shared_[9][MOST];
 #define KAPPA 0
 #define REMOVE 1
 #define DEC 2
@@ -13,21 +12,13 @@ shared float shared_[10][MOST];
 #define RECEIVE 4
 #define VALUE 5
 #define Z 6
-#define SUM 7
-#define DTAU 8
-#define DZ 9
+#define DTAU 7
+#define DZ 8
 
 uint n_;                                                // channels of a head
 
-// The sum over the head of one number of each invocation.
-float head_sum(const float x) {
-    barrier();
-    shared_[SUM][gl_LocalInvocationID.x] = x;
-    barrier();
-    float total = 0.0;
-    for (uint j = 0; j < n_; j++) total += shared_[SUM][j];
-    return total;
-}
+#include "group.glsl"
+#define head_sum(x) group_sum(x)
 
 float finite_limit(const float x, const float bound) {
     return abs(x) <= 3.4028234663852886e38 ? min(max(x, -bound), bound) : x;

@@ -9,7 +9,7 @@ from hierarchos.graph.tensor import NUMPY_NAME
 from hierarchos.models.coherent_v9 import feeds as given
 from hierarchos.models.coherent_v9 import state as states
 from hierarchos.models.coherent_v9.chunk import ALLOWED, FAST, Chunk, Kind
-from hierarchos.models.coherent_v9.prepare import prepared_shapes
+from hierarchos.models.coherent_v9.prepare import prepared_shapes, turned_shapes
 
 
 class Twin:
@@ -20,7 +20,7 @@ class Twin:
         self.chunk = Chunk(cfg, Kind(rows, padded, own_memory, filtered, training))
         self.values = {name: np.array(value, dtype) for name, value in values.items()}
         self.gradients = {f"gradients/{name}": np.zeros(value.shape, dtype) for name, value in self.values.items()}
-        self.prepared = {f"prepared/{name}": np.zeros(shape, dtype) for name, shape in prepared_shapes(cfg).items()}
+        self.prepared = {f"prepared/{name}": np.zeros(shape, dtype) for name, shape in (prepared_shapes(cfg) | turned_shapes(cfg)).items()}
         self.memory = {FAST: np.zeros(self.chunk.fast_shape(), dtype), ALLOWED: np.ones((rows, cfg.ltm_slots), dtype)}
         self.carried, self.rosa, self.position, self.warmup_step = states.zeros(cfg, rows, dtype), given.automata(cfg, rows), 0, 0.0
         self.live = {halves: tuple(remove_dead(g) if g else None for g in (halves.forward, halves.backward))

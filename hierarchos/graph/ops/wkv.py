@@ -11,7 +11,8 @@ from hierarchos.kernels.wkv import wkv_gradient_reference, wkv_reference
 
 @dataclass(frozen=True)
 class Wkv(Op):
-    """Inputs rkv [3,B,w], wa [2,B,w], g [B,w], rows [7,B,w], state [B,w,N]; outputs y [B,w] and the new state, limited to +-bound."""
+    """Inputs rkv [3,B,w], wa [2,B,w], g [B,w], rows [7,B,w], state [B,w,N]; outputs y [B,w], the new state and
+    the values [B,w], both limited to +-bound. """
 
     bound: float
     strided_inputs = (3,)
@@ -22,13 +23,19 @@ class Wkv(Op):
         fits = rkv == (3, batch, width) and wa == (2, batch, width) and g == (batch, width) and rows == (7, batch, width)
         if not fits or width % head:
             raise ShapeError(f"wkv: rkv {list(rkv)}, wa {list(wa)}, g {list(g)}, rows {list(rows)} do not fit the state {list(state)}")
-        return [inputs[2], inputs[4]]
+        return [inputs[2], inputs[4], inputs[2]]
 
     def vjp(self, node, gradients):
-        dy, dstate = gradients
+        dy, dstate, dkept = gradients
         dy = full(node.specs[0].shape, 0.0) if dy is None else dy
         dstate = full(node.specs[1].shape, 0.0) if dstate is None else dstate
-        return list(apply(WkvGradient(self.bound), *node.inputs, dy, dstate))
+        drkv, *others = apply(WkvGradient(self.bound), *node.inputs, dy, dstate)
+        if dkept is not None:                       # in a model nothing reads the kept values but files
+            from hierarchos.graph import functions as F
+            v = node.inputs[0][2]
+            inside = F.where(F.le(F.maximum(v, -v), self.bound), dkept, 0.0)
+            drkv = drkv + F.pad(F.reshape(inside, (1, *v.shape)), 0, 2, 0)
+        return [drkv, *others]
 
     def reference(self, inputs):
         return wkv_reference(self.bound, *inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hierarchos.graph import functions as F
+from hierarchos.graph.ops.norm_mix import norm_mix
 from hierarchos.graph.ops.wkv import wkv
 from hierarchos.graph.tensor import Tensor
 from hierarchos.models.coherent_v9.head_size import decay_rank, gate_rank
@@ -27,7 +28,7 @@ class CellShape:
         """Shapes of the prepared weights."""
         w, d, g = self.width, decay_rank(self.width), gate_rank(self.width)
         shapes = {"mix": (6, w), "rkv": (3, w, w), "wa1": (2, d, w), "g1": (g, w), "wa2": (2, w, d), "g2": (w, g), "rows": (7, w),
-                  "out": (w, w), "key": (4 * w, w), "val": (w, 4 * w), "ln1": (2, w), "ln2": (2, w), "cm": (w,)}
+                  "out": (w, w), "key": (4 * w, w), "val": (w, 4 * w), "ln1": (2, w), "ln2": (2, w), "cm": (1, w)}
         return {f"{self.name}.{leaf}": shape for leaf, shape in shapes.items()}
 
     def state(self, batch: int) -> dict[str, tuple[int, ...]]:
@@ -53,19 +54,16 @@ class CellState:
 def cell(shape: CellShape, w: Weights, x: Tensor, before: CellState, embedding: Tensor | None) -> tuple[Tensor, CellState]:
     """out [B,w] and the state after. x [B,w]; embedding [B,4w] scales the channel mix, None: no scaling."""
     name, batch, bound = shape.name, x.shape[0], shape.bound
-    n1 = normalised(w, f"{name}.ln1", x)
-    mixed = F.reshape(n1, (1, batch, shape.width)) + F.reshape(before.n1 - n1, (1, batch, shape.width)) * w.row(f"{name}.mix", batch)
-    mixed = F.contiguous(mixed)
-    rkv = w.linear(f"{name}.rkv", F.slice(mixed, 0, 0, 3))
-    low = w.linear(f"{name}.wa1", F.slice(mixed, 0, 3, 5))
-    bent = F.where(F.constant(DECAY_FIRST), F.tanh(low), low)
-    wa = w.linear(f"{name}.wa2", bent)
-    g = w.linear(f"{name}.g2", F.sigmoid(w.linear(f"{name}.g1", mixed[5])))
-    y, matrix = wkv(rkv, wa, g, w.row(f"{name}.rows", batch), before.M, bound)
+    n1, *mixed = norm_mix(x, w.row(f"{name}.ln1", batch), before.n1, w.row(f"{name}.mix", batch), bound)
+    rkv = w.linear(f"{name}.rkv", mixed[0])
+    low = w.linear(f"{name}.wa1", mixed[1])
+    wa = w.linear(f"{name}.wa2", F.where(F.constant(DECAY_FIRST), F.tanh(low), low))
+    g = w.linear(f"{name}.g2", F.sigmoid(w.linear(f"{name}.g1", mixed[2])))
+    y, matrix, value = wkv(rkv, wa, g, w.row(f"{name}.rows", batch), before.M, bound)
     x1 = x + w.linear(f"{name}.out", y)
-    n2 = normalised(w, f"{name}.ln2", x1)
-    out = x1 + channel_mix(shape, w, n2 + (before.n2 - n2) * w.row(f"{name}.cm", batch), embedding)
-    return out, CellState(limited(n1, bound), limited(n2, bound), limited(rkv[2], bound), limited(out, bound), matrix)
+    n2, mixed = norm_mix(x1, w.row(f"{name}.ln2", batch), before.n2, w.row(f"{name}.cm", batch), bound)
+    out = x1 + channel_mix(shape, w, mixed, embedding)
+    return out, CellState(n1, n2, value, limited(out, bound), matrix)
 
 
 def _decay_first():
@@ -74,12 +72,6 @@ def _decay_first():
 
 
 DECAY_FIRST = _decay_first()                # of the two low-rank pairs the first, the decay, has a tanh inside
-
-
-def normalised(w: Weights, name: str, x: Tensor) -> Tensor:
-    """LayerNorm with weight and bias as rows."""
-    rows = w.row(name, x.shape[0])
-    return F.layer_norm(x) * rows[0] + rows[1]
 
 
 def channel_mix(shape: CellShape, w: Weights, x: Tensor, embedding: Tensor | None) -> Tensor:

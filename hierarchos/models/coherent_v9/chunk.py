@@ -21,7 +21,7 @@ from hierarchos.models.coherent_v9.config import Config
 from hierarchos.models.coherent_v9.front import front, front_inputs, front_shapes
 from hierarchos.models.coherent_v9.parameters import TABLE, parameters
 from hierarchos.models.coherent_v9.pieces import Weights
-from hierarchos.models.coherent_v9.prepare import Source, prepare, prepared_shapes
+from hierarchos.models.coherent_v9.prepare import Source, prepare, prepared_shapes, turn
 from hierarchos.models.coherent_v9.state import DIFFERENTIABLE, parts_of, recurrent, state_shapes
 from hierarchos.models.coherent_v9.tape import Halves, Tape, split
 from hierarchos.models.coherent_v9.token import TokenInput, TokenOutput, token
@@ -151,7 +151,8 @@ class Chunk:
                 made["active"] = F.input("active", (length, self.kind.rows, 1))
             for name, tensor in made.items():
                 F.assign(F.state(f"tape/{name}", tensor.shape), tensor)
-            for name, tensor in (prepare(self.cfg, p) if arrange else {}).items():
+            arranged = prepare(self.cfg, p) if arrange else {}
+            for name, tensor in (arranged | (turn(arranged) if self.kind.training else {})).items():
                 F.assign(F.state(f"prepared/{name}", tensor.shape), tensor)
         return graph
 

@@ -10,7 +10,7 @@ from hierarchos.models.coherent_v9 import feeds as host
 from hierarchos.models.coherent_v9.chunk import ALLOWED, FAST, Chunk, Kind
 from hierarchos.models.coherent_v9.config import Config
 from hierarchos.models.coherent_v9.parameters import parameters
-from hierarchos.models.coherent_v9.prepare import prepared_shapes
+from hierarchos.models.coherent_v9.prepare import prepared_shapes, turned_shapes
 from hierarchos.models.coherent_v9.replay import TAPE, Moving, RecordStore, moving_commands, part
 from hierarchos.models.coherent_v9.state import DIFFERENTIABLE, state_shapes
 from hierarchos.vulkan.commands import Command, Copy, Fill, Span
@@ -31,7 +31,8 @@ class Memory:
         self.store.allocate(PARAMETERS, {spec.name: Spec(spec.shape) for spec in parameters(cfg)})
         if training:
             self.store.mirror(GRADIENTS, of=PARAMETERS)
-        self.store.allocate("prepared", {f"prepared/{name}": Spec(shape) for name, shape in prepared_shapes(cfg).items()})
+        arranged = prepared_shapes(cfg) | (turned_shapes(cfg) if training else {})
+        self.store.allocate("prepared", {f"prepared/{name}": Spec(shape) for name, shape in arranged.items()})
 
     def load(self, values: Mapping[str, np.ndarray]) -> None:
         for spec in parameters(self.cfg):

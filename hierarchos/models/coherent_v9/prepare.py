@@ -42,6 +42,30 @@ def prepare(cfg: Config, p: Source) -> dict[str, Tensor]:
         "to_out": p("l_to_out.weight"), "to_out_bias": p("l_to_out.bias")}
 
 
+TURNED = (".rkv", ".wa1", ".g1", ".wa2", ".g2", ".out", ".key", ".val")       # of the cells
+TURNED_WHOLE = ("q_prev", "keys", "memory", "feedback", "context", "input", "input_context", "drift", "to_out")
+
+
+def is_turned(name: str) -> bool:
+    """Whether the backward pass reads this weight transposed."""
+    return name in TURNED_WHOLE or name.endswith(TURNED)
+
+
+def turned_shapes(cfg: Config) -> dict[str, tuple[int, ...]]:
+    """Shapes of the transposes, `NAME^T`."""
+    return {f"{name}^T": (*shape[:-2], shape[-1], shape[-2]) for name, shape in prepared_shapes(cfg).items() if is_turned(name)}
+
+
+def turn(made: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The transposes of arranged weights."""
+    found = {}
+    for name, tensor in made.items():
+        if is_turned(name):
+            axes = (*range(tensor.rank - 2), tensor.rank - 1, tensor.rank - 2)
+            found[f"{name}^T"] = F.contiguous(F.transpose(tensor, axes))
+    return found
+
+
 def _cell(short: str, name: str, p: Source) -> dict[str, Tensor]:
     def stack(*leaves: str, turn: bool = False) -> Tensor:
         tensors = [p(f"{name}.{leaf}") for leaf in leaves]
@@ -56,5 +80,5 @@ def _cell(short: str, name: str, p: Source) -> dict[str, Tensor]:
         "wa1": stack("w1", "a1", turn=True), "g1": F.transpose(p(f"{name}.g1"), (1, 0)), "wa2": stack("w2", "a2", turn=True),
         "g2": F.transpose(p(f"{name}.g2"), (1, 0)), "rows": vectors("w0", "a0", "k_k", "k_a", "r_k", "ln_x.weight", "ln_x.bias"),
         "out": p(f"{name}.output.weight"), "key": p(f"{name}.key_cm.weight"), "val": p(f"{name}.value_cm.weight"),
-        "ln1": vectors("ln1.weight", "ln1.bias"), "ln2": vectors("ln2.weight", "ln2.bias"), "cm": vectors("x_k_cm")[0]}
+        "ln1": vectors("ln1.weight", "ln1.bias"), "ln2": vectors("ln2.weight", "ln2.bias"), "cm": vectors("x_k_cm")}
     return {f"{short}.{leaf}": tensor for leaf, tensor in parts.items()}

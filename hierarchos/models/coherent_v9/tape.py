@@ -6,14 +6,16 @@ A tape tensor NAME holds one record for each token: the state `tape/NAME` has sh
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hierarchos.graph import functions as F
 from hierarchos.graph.op import tracing
-from hierarchos.graph.ops.leaf import Leaf
+from hierarchos.graph.ops.leaf import Leaf, State
 from hierarchos.graph.ops.matmul import MatMul
 from hierarchos.graph.ops.pointwise import Pointwise
 from hierarchos.graph.ops.views import View
+from hierarchos.graph.passes import remove_dead
+from hierarchos.graph.rewriting import rewrite
 from hierarchos.graph.tensor import Graph, Node, Spec, Tensor
 
 
@@ -73,7 +75,23 @@ def split(graph: Graph, boundary: int, tape: Tape, outputs: Iterable[tuple[str, 
     with tracing(backward):
         for name, tensor, offset in results:
             tape.write(name, renamed[tensor], offset)
-    return Halves(forward, backward)
+    return Halves(forward, turned(remove_dead(backward)))
+
+
+def turned(graph: Graph) -> Graph:
+    """Products with a weight as it lies become products with its transpose, `NAME^T`: kernels for few rows read a weight along its rows."""
+    def change(node: Node, inputs: tuple[Tensor, ...], result: Graph) -> tuple[Tensor, ...]:
+        op = node.op
+        weight = inputs[1].node.op if isinstance(op, MatMul) else None
+        if not (isinstance(weight, State) and weight.name.startswith("prepared/")) or op.transpose_a or op.transpose_b:
+            return result.add(op, inputs)
+        shape = weight.spec.shape
+        with tracing(result):
+            if shape[0] == 1 and len(shape) == 2:
+                return (inputs[0] * inputs[1],)
+            other = F.state(f"{weight.name}^T", (*shape[:-2], shape[-1], shape[-2]))
+        return result.add(replace(op, transpose_b=True), (inputs[0], other))
+    return rewrite(graph, change)
 
 
 def needed_forward(graph: Graph, boundary: int, keep: set[Tensor], results: list[Tensor]) -> list[Tensor]:
