@@ -30,6 +30,21 @@ def require_memory(context: Context, what: str, need: Need, advice: Callable[[in
     context.progress.line(f"memory: that is more than {name} has ({budget.text()}); tried all the same (device.ignore_heap)")
 
 
+def refuse_hopeless(context: Context, what: str, found: Sequence[Alternative]) -> None:
+    """Raises DoesNotFit where what the run keeps all the time is more than there is, whatever its settings: without planning it.
+
+    found: what it keeps as it is, then with leaner settings."""
+    from hierarchos.vulkan import DoesNotFit, budget_of
+
+    budget = budget_of(context.device)
+    if context.config.device.ignore_heap or min(one.need.total for one in found) <= budget.free:
+        return
+    leaner = [f"  {one.words}  {mebibytes(one.need.total)}" for one in found[1:]]
+    advice = ["no batch is small enough, and no optimizer lean enough:", *leaner]
+    raise DoesNotFit(f"{what}, not counting activations,", dict(found[0].need.items), context.device.info.name, budget,
+                     [*advice, "take a smaller model or a larger device", NOTHING_DONE])
+
+
 def memory_line(need: Need) -> str:
     """The exact need and what it consists of."""
     parts = [f"{name} {mebibytes(size)}" for name, size in need.items.items() if size >= 1 << 19]

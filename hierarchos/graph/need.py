@@ -25,9 +25,7 @@ def need_of(layout: StoreLayout, names: Mapping[str, str], plans: Sequence[Plan]
 
     names: what people call each arena of the store; arenas of one name are added. Programs share one set of activations, each
     block as large as the largest of them needs it; inputs, outputs and constants each has of its own. info: a DeviceInfo."""
-    items: dict[str, int] = {}
-    for arena, nbytes in layout.arenas.items():
-        items[names[arena]] = items.get(names[arena], 0) + max(nbytes, 256)
+    items = states_of(layout, names)
     scratch = shared_bytes(plans)
     workspace = max(plans, key=lambda plan: plan.arena.nbytes).workspace
     items["activations"], items["workspace"] = scratch - workspace, workspace
@@ -36,6 +34,14 @@ def need_of(layout: StoreLayout, names: Mapping[str, str], plans: Sequence[Plan]
     if info.kind not in ("software", "integrated"):
         items["transfers"] = PIECE_BYTES
     return Need(items)
+
+
+def states_of(layout: StoreLayout, names: Mapping[str, str]) -> dict[str, int]:
+    """Bytes of a store by what people call its arenas; arenas of one name are added."""
+    items: dict[str, int] = {}
+    for arena, nbytes in layout.arenas.items():
+        items[names[arena]] = items.get(names[arena], 0) + max(nbytes, 256)
+    return items
 
 
 def shared_bytes(plans: Sequence[Plan]) -> int:

@@ -25,8 +25,14 @@ class Alternative:
 def alternatives(planner: Planner, settings: TrainSettings, shapes: Shapes, limit: int) -> list[Alternative]:
     """One for each setting that would need less: its first value that fits into `limit` bytes, else its smallest; where none fits
     alone, also the fewest that fit together. Settings that leave the result as it is come first."""
+    known: dict[frozenset, Need] = {}
+
     def need(*changes: Change) -> Need:
-        return planned(planner, settings, {name: value for change in changes for name, value in change.items()}, shapes)
+        change = {name: value for change in changes for name, value in change.items()}
+        key = frozenset(change.items())
+        if key not in known:
+            known[key] = planned(planner, settings, change, shapes)
+        return known[key]
 
     def mildest(ladder: list[Change], *others: Change) -> Change:
         return next((change for change in ladder if need(*others, change).total <= limit), ladder[-1])
@@ -45,6 +51,12 @@ def alternatives(planner: Planner, settings: TrainSettings, shapes: Shapes, limi
         together = {name: value for change in kept.values() for name, value in change.items()}
         found.append(Alternative(words(together), need(together)))
     return found
+
+
+def states(planner: Planner, settings: TrainSettings) -> list[Alternative]:
+    """What the run keeps all the time, as it is (words: "") and with each leaner optimizer; no batch is small enough to need less."""
+    optimizers = [change for ladder in ladders(settings) for change in ladder if any(name.startswith("optimizer.") for name in change)]
+    return [Alternative(words(change), planner.states(apply(settings, change))) for change in ({}, *optimizers)]
 
 
 def ladders(settings: TrainSettings) -> Iterator[list[Change]]:

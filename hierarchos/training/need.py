@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hierarchos.graph.layout import StoreLayout
-from hierarchos.graph.need import Need, need_of
+from hierarchos.graph.need import Need, need_of, states_of
 from hierarchos.graph.plan import plan_program
 from hierarchos.graph.profile import profile_of
 from hierarchos.graph.tensor import Graph
@@ -33,6 +33,12 @@ class Planner:
         layout = StoreLayout()
         allocate_state(layout, self.parameters, settings.optimizer)
         return self.need(layout, self.graphs(settings, layout, shapes, validation))
+
+    def states(self, settings: TrainSettings) -> Need:
+        """What a run keeps all the time, whatever its batches: known without a plan, so at once for a model of any size."""
+        layout = StoreLayout()
+        allocate_state(layout, self.parameters, settings.optimizer)
+        return Need(states_of(layout, NAMES))
 
     def evaluation(self, shapes: Shapes) -> Need:
         """The need of measuring a loss over batches of these shapes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.hashing import hash_json
-from pipelines.memory import require_memory, table_of
+from pipelines.memory import refuse_hopeless, require_memory, table_of
 from pipelines.profiling import kernel_table
 from pipelines.stages.base import BaseStage
 from pipelines.stages.checks import check_generation
@@ -69,11 +69,12 @@ class Train(BaseStage):
 
 def planned_need(context: Context, model: Model, train: BatchStream, validation: Sequence[dict]) -> Need:
     """What the run needs at its largest batches; raises DoesNotFit, with settings that would fit, before anything is allocated."""
-    from hierarchos.training.advice import alternatives
+    from hierarchos.training.advice import alternatives, states
     from hierarchos.training.need import Planner
     from hierarchos.vulkan.errors import OutOfMemory
 
     settings, planner, shapes = context.config.train, Planner(model, context.device), train.shapes()
+    refuse_hopeless(context, "training", states(planner, settings))
     try:
         need = planner.training(settings, shapes, sorted({batch["ids"].shape for batch in validation}))
     except OutOfMemory as error:

@@ -80,3 +80,16 @@ def test_generation_and_evaluation_are_refused_too(small_device, monkeypatch):
     assert "weights" in wrote.err and "keys and values" in wrote.err and "generate.max_new_tokens" in wrote.err
     measured = small_device.call("evaluate", *package, *RUN[6:10], "train.sequence_length=16")
     assert measured.status == 4 and measured.err.startswith("evaluation needs ") and "evaluate.batch_size" in measured.err
+
+
+def test_a_model_of_any_size_is_refused_at_once(small_device, monkeypatch):
+    """80 layers of 8192 channels: nothing is planned, for no plan would fit."""
+    from hierarchos.training import need
+
+    monkeypatch.setattr(need, "plan_program", None)
+    large = {"hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8}
+    words = [word for word in RUN if not word.startswith("model")]
+    ended = small_device.call(*words, "model=llama_tiny", *(f"model.config.{name}={value}" for name, value in large.items()))
+    assert ended.status == 4
+    assert "training, not counting activations, needs 104" in ended.err
+    assert "no batch is small enough, and no optimizer lean enough:\n    train.optimizer.name=sgd" in ended.err

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hierarchos.training.advice import alternatives
+from hierarchos.training.advice import alternatives, states
 from hierarchos.training.need import Planner, largest
 from hierarchos.vulkan import DeviceInfo
 from tests.tiny import Optimizer, Settings
@@ -97,3 +97,12 @@ def test_where_none_fits_alone_only_what_is_needed_is_put_together(planner):
     assert all(one.need.total > limit for one in found[:-1])
     assert found[-1].need.total <= limit and len(found[-1].words.split()) > 1
     assert "sgd" not in found[-1].words                 # what changes the result most is given up first
+
+
+def test_what_is_kept_all_the_time_is_known_without_a_plan(planner):
+    settings = Settings()
+    kept, planned = planner.states(settings).items, planner.training(settings, SHAPE).items
+    assert kept == {name: planned[name] for name in ("weights", "gradients", "moments", "decay groups")}
+    found = states(planner, settings)
+    assert [one.words for one in found] == ["", "train.optimizer.name=sgd train.optimizer.momentum=0.9", "train.optimizer.name=sgd"]
+    assert [one.need.total for one in found] == sorted((one.need.total for one in found), reverse=True)
