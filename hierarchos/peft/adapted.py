@@ -80,6 +80,11 @@ class Adapted(Model):
         return w.specs
 
     @property
+    def size(self) -> int:
+        """Number of values of the base and of the active adapter."""
+        return sum(spec.size for spec in self.parameters if ":" not in spec.name or spec.trained)
+
+    @property
     def trained(self) -> tuple[ParameterSpec, ...]:
         return tuple(spec for spec in self.parameters if spec.trained)
 

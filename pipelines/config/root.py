@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pipelines.config.data import DataConfig
 from pipelines.config.device import DeviceConfig
 from pipelines.config.model import ModelConfig
+from pipelines.config.peft import PeftConfig
 from pipelines.config.precision import PrecisionConfig
 from pipelines.config.results import EvaluateConfig, ExportConfig, GenerateConfig
 from pipelines.config.run import PipelineConfig, RunConfig, SweepConfig
@@ -30,6 +31,9 @@ class Config:
 
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     """How text becomes token ids."""
+
+    peft: PeftConfig = field(default_factory=PeftConfig)
+    """Adapters: small trained matrices beside frozen weights."""
 
     train: TrainConfig = field(default_factory=TrainConfig)
     """The training loop."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError, nearest
+from pipelines.stages.adapters import check_adapters
 from pipelines.system_errors import cannot_be_made
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def check_package(config: Config) -> None:
         hint = "a package is a folder with config.json, tokenizer.json, *.safetensors"
         raise UserError(f"{folder} is a file", where="model.path", hint=hint)
     model = load_model(folder, config.model.config).model
+    check_adapters(config, model)
     check_context(config, model)
     if config.tokenizer.source in ("auto", "model") and {"tokenize", "generate"} & set(map(str, config.pipeline.stages)):
         check_vocabulary(load_tokenizer(folder), model.config.vocab_size)

@@ -18,7 +18,7 @@ class Evaluate(BaseStage):
     """Facts: loss (nats a token), perplexity, tokens."""
 
     name = "evaluate"
-    groups = ("evaluate",)
+    groups = ("evaluate", "peft")
     inputs = ("acquire", "tokenize", "export?")
     modules = ("hierarchos",)
     uses_device = True

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.hashing import hash_folder
+from pipelines.stages.adapters import adapted_model, export_adapter, trains_adapter
 from pipelines.stages.base import BaseStage
 from pipelines.stages.checks import check_new_folder
 from pipelines.stages.packages import fresh_model, loaded_package, tokenizer_of
@@ -27,7 +28,7 @@ class Export(BaseStage):
     """Facts: size in MiB; the package is the artefact."""
 
     name = "export"
-    groups = ("export",)
+    groups = ("export", "peft")
     inputs = ("acquire", "tokenize", "train")
     modules = ("hierarchos.hub", "hierarchos.models")
 
@@ -48,8 +49,12 @@ class Export(BaseStage):
         tokenizer = tokenizer_of(context)
         model = fresh_model(config, tokenizer) if source is None else loaded_package(source, config.model.config).model
         state = context.run.path / context.artefacts["train"].facts["checkpoint"] / "state.safetensors"
-        save_model(context.folder, model, StateValues(state), companions=source, files=tokenizer_files(context, model),
-                   shard_bytes=config.export.max_shard_mb * MIB)
+        files = tokenizer_files(context, model)
+        if trains_adapter(config):
+            export_adapter(context, adapted_model(config, model), StateValues(state), files)
+        else:
+            save_model(context.folder, model, StateValues(state), companions=source, files=files,
+                       shard_bytes=config.export.max_shard_mb * MIB)
         if config.export.path:
             copy_whole(context.folder, Path(config.export.path))
         size = sum(path.stat().st_size for path in context.folder.iterdir())

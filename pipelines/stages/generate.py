@@ -22,7 +22,7 @@ class Generate(BaseStage):
     """Facts: `text`, what the model wrote after the prompt; `new_tokens`. Also written to text.txt."""
 
     name = "generate"
-    groups = ("generate",)
+    groups = ("generate", "peft")
     inputs = ("acquire", "tokenize?", "export?")
     modules = ("hierarchos",)
     uses_device = True

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.stages.adapters import adapted_model, start_values, trains_adapter, with_adapters
 from pipelines.stages.tokenize import TOKENIZER
 
 if TYPE_CHECKING:
@@ -29,9 +30,15 @@ def loaded_package(folder: str | Path, changes: dict) -> Loaded:
 def package_of(context: Context) -> Loaded:
     """The package that this run exported, or the one that it was given."""
     exported = context.latest("export")
-    if exported is not None:
+    source, config = context.artefacts["acquire"].facts["model"], context.config
+    if exported is not None and not trains_adapter(config):
         return loaded_package(exported.folder, {})
-    return loaded_package(context.artefacts["acquire"].facts["model"], context.config.model.config)
+    loaded = loaded_package(source, config.model.config)
+    if exported is None:
+        return with_adapters(loaded, config)
+    from hierarchos.peft.load import load_adapters
+
+    return load_adapters(loaded, {"default": exported.folder})
 
 
 def start_model(context: Context, tokenizer: TextTokenizer) -> tuple[Model, Callable[[], dict[str, np.ndarray]]]:
@@ -46,6 +53,9 @@ def start_model(context: Context, tokenizer: TextTokenizer) -> tuple[Model, Call
     for note in loaded.notes:
         context.progress.line(f"model: {note}")
     check_vocabulary(tokenizer, loaded.model.config.vocab_size)
+    if trains_adapter(config):
+        model = adapted_model(config, loaded.model)
+        return model, partial(start_values, context, loaded, model)
     return loaded.model, loaded.values
 
 

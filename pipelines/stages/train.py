@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from pipelines.config import Config
     from pipelines.stage import Context
 
+NOT_TRAINED = ("adapters", "active")       # settings of peft that are for using adapters
+
 
 class Train(BaseStage):
     """Facts: steps, losses, and `checkpoint`, the folder to export from (relative to the run directory)."""
 
     name = "train"
-    groups = ("train", "model", "data")
+    groups = ("train", "model", "data", "peft")
     inputs = ("acquire", "tokenize")
     modules = ("hierarchos",)
     uses_device = True
@@ -38,7 +40,8 @@ class Train(BaseStage):
         """The loop, the fresh model's shape, and how rows are laid into batches."""
         data = {name: getattr(config.data, name) for name in ("layout", "pad_to", "pad_multiple", "mask_share", "mask_whole_words")}
         model = {"source": config.model.source, "config": config.model.config}
-        return {"train": dataclasses.asdict(config.train), "model": model, "data": data}
+        peft = {name: value for name, value in dataclasses.asdict(config.peft).items() if name not in NOT_TRAINED}
+        return {"train": dataclasses.asdict(config.train), "model": model, "data": data, "peft": peft}
 
     def folder_in(self, run: Path, default: Path) -> Path:
         """Training writes at the top of the run directory."""
@@ -58,8 +61,11 @@ class Train(BaseStage):
         observer = ProgressObserver(context)
         trainer = Trainer(model, config.train, train, validation, context.device, context.folder, seed=config.run.seed,
                           observer=observer, profile=config.run.profile, fingerprint=hash_json(self.settings(config)))
-        if not (context.resuming and resumed(context, trainer)):
-            trainer.start(values())
+        first = values()
+        if context.resuming and resumed(context, trainer):
+            trainer.state.load_frozen(first)
+        else:
+            trainer.start(first)
         with account_of_loss(trainer):
             result = trainer.run()
         if config.run.profile:
@@ -141,7 +147,9 @@ class ProgressObserver:
     def started(self, trainer: Trainer) -> None:
         done = trainer.counters.step
         continued = f", continued after step {done}" if done else ""
-        self.progress.line(f"train: {trainer.model.size:,} parameters, {trainer.steps} steps{continued}")
+        whole, trained = trainer.model.size, sum(spec.size for spec in trainer.state.specs)
+        share = f", {trained:,} of them trained ({100 * trained / whole:.2g}%)" if trained < whole else ""
+        self.progress.line(f"train: {whole:,} parameters{share}, {trainer.steps} steps{continued}")
         prepare_largest(trainer)
         self.bar = self.progress.start("train", trainer.steps, done)
 

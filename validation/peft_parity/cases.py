@@ -49,7 +49,8 @@ def cases_of(family: str) -> list[AdapterCase]:
         AdapterCase(padded, "trained tokens", plain | {"trainable_token_indices": {words["table"]: [7, 31, 90]}}),
         AdapterCase(tied, "trained tokens, tied", plain | {"trainable_token_indices": {words["table"]: [7, 31, 90]}}),
         AdapterCase(padded, "embedding and head", plain | {"target_modules": [*few, words["table"], words["head"]]}),
-        AdapterCase(padded, "excluded, full match", plain | {"target_modules": r".*\.(0|1)\..*(proj|attn|fc)", "exclude_modules": few[:1]}),
+        AdapterCase(padded, "excluded, full match", plain | {"target_modules": r".*\.(0|1)\..*(proj|c_attn|c_fc)",
+                                                             "exclude_modules": few[:1]}),
     ]
     if family in ("llama", "qwen2", "gpt2"):
         found += [AdapterCase(padded, f"bias {bias}", plain | {"bias": bias, "target_modules": few}) for bias in ("lora_only", "all")]
