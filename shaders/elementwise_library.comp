@@ -7,6 +7,7 @@
 #include "common.glsl"
 #include "numerics.glsl"
 #include "random.glsl"
+#include "half.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(push_constant, scalar) uniform Arguments {
@@ -35,6 +36,10 @@ void main() {
         case 12: result = div_(a, b); break;
         case 13: result = power_(a, b); break;
         case 14: result = dropout_(a, i, n, floatBitsToUint(b), which, 0x80000000u, 2.0); break;
+        case 15: result = from_f16(floatBitsToUint(a)); break;
+        case 16: result = uintBitsToFloat(to_f16(a)); break;
+        case 17: result = from_bf16(floatBitsToUint(a)); break;
+        case 18: result = uintBitsToFloat(to_bf16(a)); break;
     }
     target.at[i] = result;
 }

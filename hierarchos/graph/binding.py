@@ -5,7 +5,7 @@ import struct
 from functools import cache
 
 from hierarchos.kernels.copy import coalesce
-from hierarchos.kernels.launch import F32, I32, U32, Clear, In, Launch, Lowering, Operand, Out, Ref, Work
+from hierarchos.kernels.launch import F32, I32, U32, Clear, In, Launch, Lowering, Operand, Out, Ref, Work, item_bytes
 from hierarchos.resources import resource
 from hierarchos.vulkan.commands import Command, Dispatch, Fill, Shader, Span
 
@@ -30,14 +30,15 @@ def shader_named(name: str) -> Shader:
 
 def span_bytes(operand: Operand) -> int:
     """Bytes from the first to the last element that a strided operand touches."""
-    return 4 * (1 + sum((d - 1) * s for d, s in zip(operand.shape, operand.strides, strict=True))) if operand.size else 0
+    last = sum((d - 1) * s for d, s in zip(operand.shape, operand.strides, strict=True))
+    return item_bytes(operand.dtype) * (1 + last) if operand.size else 0
 
 
 def span_of(address: int, operand: Operand) -> Span:
     """The span of a tensor; with a pitch where it is rows of one length at one distance."""
     axes = coalesce(operand.shape, operand.strides, operand.strides)
     if len(axes) == 2 and axes[1][1] == 1 and axes[0][1] > axes[1][0] and operand.size:
-        return Span(address, span_bytes(operand), 4 * axes[0][1], 4 * axes[1][0])
+        return Span(address, span_bytes(operand), item_bytes(operand.dtype) * axes[0][1], item_bytes(operand.dtype) * axes[1][0])
     return Span(address, span_bytes(operand))
 
 

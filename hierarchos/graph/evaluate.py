@@ -40,7 +40,7 @@ def _node_values(node: Node, values: dict, feeds: Mapping, memory: dict, dtype: 
     if not node.inputs:
         return [_as_float(array, dtype) for array in op.reference([])]
     results = op.reference([values[t] for t in node.inputs])
-    wanted = [dtype if dtype and spec.dtype == "f32" else NUMPY_NAME[spec.dtype] for spec in node.specs]
+    wanted = [dtype if dtype and spec.dtype in ("f32", "f16", "bf16") else NUMPY_NAME[spec.dtype] for spec in node.specs]
     return [_cast(array, name) for array, name in zip(results, wanted, strict=True)]
 
 

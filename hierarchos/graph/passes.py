@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hierarchos.graph.autocast import autocast
+from hierarchos.graph.decoding import fold_decoding
 from hierarchos.graph.epilogues import fold_activations, fold_into_producers
 from hierarchos.graph.fusion import fuse
 from hierarchos.graph.hazards import Hazards
@@ -24,10 +26,11 @@ def optimise(graph: Graph, layout: StoreLayout | None = None) -> Graph:
     """All passes, in order."""
     overlap = layout.overlap if layout else (lambda first, second: first == second)
     refuse_stale_reads(graph, overlap)
+    compute = graph.compute
     graph = merge_equal(leave_out_unread(remove_dead(graph)))
     graph = merge_ropes(remove_dead(merge_siblings(fold_into_producers(graph, overlap), layout)))
-    graph = compute_again(fold_activations(graph), overlap)
-    graph = remove_dead(fuse(graph, overlap))
+    graph = compute_again(autocast(fold_activations(graph), compute), overlap)
+    graph = remove_dead(fuse(fold_decoding(graph), overlap))
     return make_contiguous(remove_dead(place_joins(graph)))
 
 

@@ -44,7 +44,7 @@ class Place:
     @property
     def whole(self) -> bool:
         """It is all of its storage, row-major."""
-        return self.offset == 0 and self.operand.contiguous and 4 * self.operand.size == self.storage.nbytes
+        return self.offset == 0 and self.operand.contiguous and self.operand.nbytes == self.storage.nbytes
 
 
 @dataclass(eq=False)

@@ -18,4 +18,5 @@ def profile_of(device) -> Profile:
         compute_units=info.compute_units or (2 if info.software else 16),
         features=frozenset(info.features),
         chunk_bytes=CPU_CHUNK_BYTES if info.software else GPU_CHUNK_BYTES,
+        matrices=info.matrices,
     )

@@ -13,6 +13,7 @@ from hierarchos.graph.profile import profile_of
 from hierarchos.graph.scratch import Scratch
 from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import NUMPY_NAME, Graph, Spec, Tensor
+from hierarchos.kernels.launch import item_bytes
 from hierarchos.vulkan.commands import Command, Copy, Span
 
 if TYPE_CHECKING:
@@ -99,6 +100,20 @@ class Program:
         self.last_value = self.recording.submit()
         return Pending(self, self.last_value)
 
+    def submit_again(self) -> int:
+        """Starts one more replay without waiting for earlier ones: for programs that keep all that changes in states."""
+        if self.version != self.scratch.version:
+            if self.last_value:
+                self.device.wait(self.last_value)
+            self._record()
+        self.last_value = self.recording.submit()
+        return self.last_value
+
+    def read(self, value: int, name: str) -> np.ndarray:
+        """A copy of an output once replay `value` has ended; replays submitted since may have written it again."""
+        self.device.wait(value)
+        return self._output_views[name].copy()
+
     def timings(self) -> list[tuple[str, float]]:
         """Label and seconds of each command of the last replay; needs `profile=True`."""
         return self.recording.timings()
@@ -140,7 +155,7 @@ class Program:
     def address(self, tensor: Tensor) -> int:
         """Device address of a tensor's first element."""
         place = self.plan.placement.places[tensor]
-        return self._storage_address(place.storage.root) + 4 * place.offset
+        return self._storage_address(place.storage.root) + item_bytes(tensor.dtype) * place.offset
 
     def _storage_address(self, storage: Storage) -> int:
         if storage.kind == "state":

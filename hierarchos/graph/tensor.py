@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     pass
 
-ITEM_BYTES = {"f32": 4, "i32": 4, "u32": 4}
-NUMPY_NAME = {"f32": "float32", "i32": "int32", "u32": "uint32"}
+ITEM_BYTES = {"f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2}
+NUMPY_NAME = {"f32": "float32", "i32": "int32", "u32": "uint32", "f16": "float32", "bf16": "float32"}       # halves: as rounded floats
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Shape and dtype ("f32", "i32", "u32") of a tensor."""
+    """Shape and dtype of a tensor: "f32", "i32", "u32", or a half format ("f16", "bf16") that passes give to intermediate results."""
 
     shape: tuple[int, ...]
     dtype: str = "f32"
@@ -77,11 +77,14 @@ class Tensor:
 
 @dataclass(eq=False)
 class Graph:
-    """Nodes in trace order, named outputs, and the leaves: inputs, states and constants."""
+    """Nodes in trace order, named outputs, and the leaves: inputs, states and constants.
+
+    compute: the format in which products are computed, "fp32", "bf16" or "fp16" (see `autocast.py`)."""
 
     nodes: list[Node] = field(default_factory=list)
     outputs: dict[str, Tensor] = field(default_factory=dict)
     region: str | None = None
+    compute: str = "fp32"
 
     def add(self, op, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Appends a node; raises `ShapeError` from `op.infer` when the inputs do not fit."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import prod
 
 from hierarchos.kernels.elementwise import copy_launch
-from hierarchos.kernels.launch import U32, Launch, Operand, Profile, Ref
+from hierarchos.kernels.launch import U32, Launch, Operand, Profile, Ref, item_bytes
 
 
 def coalesce(shape, source, target) -> list[tuple[int, int, int]]:
@@ -29,11 +29,12 @@ def fold_groups(invocations: int, local: int, profile: Profile) -> tuple[int, in
 
 
 def strided_copy(source: Ref, target: Ref, shape, source_strides, target_strides, profile: Profile,
-                 label: str = "copy") -> tuple[Launch, ...]:
-    """Launches that copy 32-bit elements between two strided layouts of the same shape."""
+                 label: str = "copy", dtype: str = "u32") -> tuple[Launch, ...]:
+    """Launches that copy elements as they are (of 32 bits, or of a half dtype) between two strided layouts of the same shape."""
     if 0 in shape:
         return ()
-    layouts = (Operand(tuple(shape), "u32", tuple(strides)) for strides in (source_strides, target_strides))
+    kind = dtype if item_bytes(dtype) == 2 else "u32"
+    layouts = (Operand(tuple(shape), kind, tuple(strides)) for strides in (source_strides, target_strides))
     return (replace(copy_launch(source, target, *layouts, profile), label=label),)
 
 

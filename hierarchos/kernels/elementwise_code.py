@@ -17,10 +17,11 @@ from functools import lru_cache
 from hierarchos.kernels import spirv as s
 from hierarchos.kernels.elementwise_primitives import Primitives
 from hierarchos.kernels.expression import POSITIONAL, Expression
+from hierarchos.kernels.launch import item_bytes
 from hierarchos.vulkan import Shader
 
 FIXED_NUMBERS = 4                                   # count, chunk, lines, zero
-ADD, MULTIPLY, DIVIDE, LESS, MINIMUM = 128, 132, 134, 176, 38
+ADD, MULTIPLY, DIVIDE, LESS, MINIMUM, U_CONVERT = 128, 132, 134, 176, 38, 113
 OPEN = -1                                           # a size or stride that comes as a push constant
 
 
@@ -86,8 +87,8 @@ class _Kernel(Primitives):
 
     def _buffer_pointer(self, dtype: str) -> int:
         asm = self.asm
-        array = asm.fresh_type(s.TYPE_RUNTIME_ARRAY, asm.dtype(dtype))
-        asm.decorate(array, s.ARRAY_STRIDE, 4)
+        array = asm.fresh_type(s.TYPE_RUNTIME_ARRAY, asm.stored(dtype))
+        asm.decorate(array, s.ARRAY_STRIDE, item_bytes(dtype))
         block = asm.fresh_type(s.TYPE_STRUCT, array)
         asm.decorate(block, s.BLOCK)
         asm.decorations.append((s.MEMBER_DECORATE, block, 0, s.OFFSET, 0))
@@ -199,12 +200,20 @@ class _Kernel(Primitives):
         for instruction in self.expression.instructions:
             values.append(self.instruction(instruction, values))
         for operand, value in enumerate(self.expression.outputs, inputs):
-            self.asm.emit(s.STORE, self._place(operand, places[operand]), values[value], 2, 4)
+            self._store(operand, places[operand], values[value])
 
     def _place(self, operand: int, place: int) -> int:
         asm = self.asm
-        pointer = asm.type(s.TYPE_POINTER, s.PHYSICAL_CLASS, asm.dtype(self.operand_dtypes[operand]))
+        pointer = asm.type(s.TYPE_POINTER, s.PHYSICAL_CLASS, asm.stored(self.operand_dtypes[operand]))
         return asm.value(s.ACCESS_CHAIN, pointer, self.buffers[operand], asm.number("i32", 0), place)
 
     def _load(self, operand: int, place: int) -> int:
-        return self.asm.value(s.LOAD, self.asm.dtype(self.operand_dtypes[operand]), self._place(operand, place), 2, 4)
+        """The value of an element; of halves the 16 bits, as a u32."""
+        asm, dtype = self.asm, self.operand_dtypes[operand]
+        value = asm.value(s.LOAD, asm.stored(dtype), self._place(operand, place), 2, item_bytes(dtype))
+        return asm.value(U_CONVERT, asm.u32, value) if item_bytes(dtype) == 2 else value
+
+    def _store(self, operand: int, place: int, value: int) -> None:
+        asm, dtype = self.asm, self.operand_dtypes[operand]
+        value = asm.value(U_CONVERT, asm.stored(dtype), value) if item_bytes(dtype) == 2 else value
+        asm.emit(s.STORE, self._place(operand, place), value, 2, item_bytes(dtype))

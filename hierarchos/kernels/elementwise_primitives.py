@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from hierarchos.kernels import spirv as s
 from hierarchos.kernels.expression import PRIMITIVES, Instruction
+from hierarchos.kernels.half import HALVES
 from hierarchos.kernels.random import keep_threshold
 
 # float opcode, signed opcode, unsigned opcode
@@ -31,6 +32,8 @@ class Primitives:
             return self.asm.number(*attributes)
         if name == "copy" or (name == "cast" and dtypes[0] == attributes[0]):
             return operands[0]
+        if name == "cast" and {dtypes[0], attributes[0]} & set(HALVES):
+            return self._cast_half(operands[0], dtypes[0], attributes[0])
         if name == "cast":
             return self.asm.value(CAST[dtypes[0], attributes[0]], self.asm.dtype(attributes[0]), *operands)
         if name == "dropout":
@@ -44,6 +47,12 @@ class Primitives:
             return self.select(self._test(name, operands, dtypes[0]), "u32", self.asm.number("u32", 1), self.asm.number("u32", 0))
         assert PRIMITIVES[name].kind == "float", name
         return self.asm.call(name, self.asm.f32, *operands)
+
+    def _cast_half(self, value: int, source: str, target: str) -> int:
+        """Between a half format and f32, or from one half format to the other."""
+        if source in HALVES:
+            value = self.asm.call(f"from_{source}", self.asm.f32, value)
+        return self.asm.call(f"to_{target}", self.asm.u32, value) if target in HALVES else value
 
     def _test(self, name: str, operands: list[int], dtype: str) -> int:
         return self.asm.value(COMPARE[name][KINDS.index(dtype)], self.asm.bool, *operands)

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hierarchos.kernels.half import HALVES, round_to
 from hierarchos.kernels.random import dropout_reference
 
 NUMPY = {"f32": np.float32, "i32": np.int32, "u32": np.uint32}
@@ -120,8 +121,12 @@ def result_dtype(primitive: str, operands: list[str], attributes: tuple) -> str:
     kind = PRIMITIVES[primitive].kind
     if len(operands) != PRIMITIVES[primitive].arity:
         raise TypeError(f"{primitive} takes {PRIMITIVES[primitive].arity} operands, got {len(operands)}")
+    if kind == "cast" and set(operands + [attributes[0]]) & set(HALVES) and not set(operands + [attributes[0]]) <= {*HALVES, "f32"}:
+        raise TypeError(f"cast from {operands[0]} to {attributes[0]} goes through f32")
     if kind in ("constant", "cast"):
         return attributes[0]
+    if primitive != "copy" and set(operands) & set(HALVES):
+        raise TypeError(f"{primitive} computes in f32; cast its operands first (got {' and '.join(operands)})")
     if kind == "dropout":
         operands = operands[:1]
     if kind == "where":
@@ -136,7 +141,10 @@ def result_dtype(primitive: str, operands: list[str], attributes: tuple) -> str:
 
 
 def cast_reference(x: np.ndarray, dtype: str) -> np.ndarray:
-    """Numbers to another dtype; toward zero for integers. A float stays as precise as it was, integers become float64."""
+    """Numbers to another dtype; toward zero for integers. A float stays as precise as it was (but is rounded to a half format's
+    numbers), integers become float64."""
+    if dtype in HALVES:
+        return round_to(x, dtype)
     if dtype != "f32":
         return x.astype(NUMPY[dtype])
     return x if x.dtype.kind == "f" else x.astype(np.float64)

@@ -106,9 +106,9 @@ class Copies:
 
     def contiguous(self, ref: Ref, operand: Operand) -> tuple[Ref, Operand]:
         packed = row_major(operand.shape)
-        target = Work(self.nbytes, 4 * operand.size, read=False)
-        self.launches += strided_copy(ref, target, operand.shape, operand.strides, packed, self.profile, "gemm operand copy")
-        self.nbytes += -(-4 * operand.size // 256) * 256
+        target = Work(self.nbytes, operand.nbytes, read=False)
+        self.launches += strided_copy(ref, target, operand.shape, operand.strides, packed, self.profile, "gemm operand copy", operand.dtype)
+        self.nbytes += -(-operand.nbytes // 256) * 256
         return replace(target, read=True, write=False), replace(operand, strides=packed)
 
     def view(self, ref: Ref, operand: Operand, fold: bool) -> View:

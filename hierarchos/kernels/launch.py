@@ -100,6 +100,11 @@ class Lowering:
     workspace: int = 0
 
 
+def item_bytes(dtype: str) -> int:
+    """Bytes of one element: 2 of the half formats, else 4."""
+    return 2 if dtype in ("f16", "bf16") else 4
+
+
 @dataclass(frozen=True)
 class Operand:
     """How an input or output lies in memory: logical shape, element strides, dtype.
@@ -109,6 +114,11 @@ class Operand:
     shape: tuple[int, ...]
     dtype: str
     strides: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Of a contiguous operand."""
+        return item_bytes(self.dtype) * self.size
 
     @property
     def contiguous(self) -> bool:
@@ -142,3 +152,4 @@ class Profile:
     compute_units: int = 2                          # multiprocessors, when known; for split-K
     features: frozenset[str] = field(default_factory=frozenset)
     chunk_bytes: int = 32 << 20                     # largest transient logits block
+    matrices: tuple[tuple[str, int, int, int], ...] = ()        # of matrix units with fp32 sums: format, m, n, k

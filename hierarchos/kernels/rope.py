@@ -12,7 +12,7 @@ GPU_HEADS_EACH = 2                                  # a GPU wants invocations; a
 
 
 def rope(layout: str, inverse: bool, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
-    """x, cos, sin, positions -> x rotated; both strided with channels side by side, and perhaps the same memory."""
+    """x (fp32 or halves), cos, sin, positions -> x rotated; both strided with channels side by side, and perhaps the same memory."""
     batch, times, heads, channels = inputs[0].shape
     table_rows, half = inputs[1].shape
     cpu = profile.device_class == "cpu"
@@ -20,8 +20,11 @@ def rope(layout: str, inverse: bool, inputs: list[Operand], outputs: list[Operan
     groups = -(-batch * times * (channels - half) // local), -(-heads // max(1, heads_each)), 1
     assert channels == 1 or inputs[0].strides[3] == outputs[0].strides[3] == 1, "the channels of a rope lie side by side"
     numbers = (*inputs[0].strides[:3], *outputs[0].strides[:3], batch * times, times, heads, channels, half, table_rows, heads_each)
-    launch = Launch("rope", groups, (In(0), In(1), In(2), In(3), Out(0), *map(U32, numbers)), (local, layout == "interleaved", inverse),
-                    "rope", 3.0 * inputs[0].size, 8.0 * inputs[0].size)
+    half_ = inputs[0].dtype != "f32"
+    shader, formats = ("rope_half", (inputs[0].dtype == "bf16",)) if half_ else ("rope", ())
+    constants = (local, layout == "interleaved", inverse, *formats)
+    launch = Launch(shader, groups, (In(0), In(1), In(2), In(3), Out(0), *map(U32, numbers)), constants, "rope",
+                    3.0 * inputs[0].size, (4.0 if half_ else 8.0) * inputs[0].size)
     return Lowering((launch,))
 
 

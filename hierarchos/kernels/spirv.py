@@ -13,7 +13,8 @@ from hierarchos.resources import resource
 
 LIBRARY = "elementwise_library"
 # Functions of the library in the order in which its main calls them.
-FUNCTIONS = ("exp", "log", "tanh", "erf", "sqrt", "rsqrt", "sin", "cos", "sigmoid", "silu", "gelu", "gelu_tanh", "div", "power", "dropout")
+FUNCTIONS = ("exp", "log", "tanh", "erf", "sqrt", "rsqrt", "sin", "cos", "sigmoid", "silu", "gelu", "gelu_tanh", "div", "power", "dropout",
+             "from_f16", "to_f16", "from_bf16", "to_bf16")
 
 MAGIC, VERSION_1_5 = 0x07230203, 0x00010500
 EXT_IMPORT, MEMORY_MODEL, ENTRY_POINT, EXECUTION_MODE, CAPABILITY = 11, 14, 15, 16, 17
@@ -25,6 +26,7 @@ LOAD, STORE, ACCESS_CHAIN, DECORATE, MEMBER_DECORATE, COMPOSITE_EXTRACT = 61, 62
 PHI, LOOP_MERGE, SELECTION_MERGE, LABEL, BRANCH, BRANCH_CONDITIONAL, RETURN = 245, 246, 247, 248, 249, 250, 253
 NO_CONTRACTION, BLOCK, BUILTIN, OFFSET, ARRAY_STRIDE = 42, 2, 11, 35, 6
 INPUT_CLASS, PUSH_CONSTANT_CLASS, PHYSICAL_CLASS = 1, 9, 5349
+STORAGE_16 = 4433                                   # capability StorageBuffer16BitAccess
 TYPES = frozenset({TYPE_VOID, TYPE_BOOL, TYPE_INT, TYPE_FLOAT, TYPE_VECTOR, 28, TYPE_RUNTIME_ARRAY, TYPE_STRUCT, TYPE_POINTER,
                    TYPE_FUNCTION, TYPE_FORWARD})
 TYPED = frozenset({CONSTANT_TRUE, CONSTANT_FALSE, CONSTANT, CONSTANT_COMPOSITE, VARIABLE, UNDEF, 46, 48, 49, 50, 51, 52})
@@ -103,6 +105,7 @@ class Assembler:
         self.globals, self.decorations, self.body, self.called = list(source.globals), list(source.decorations), [], set()
         self.f32, self.u32, self.i32 = self.type(TYPE_FLOAT, 32), self.type(TYPE_INT, 32, 0), self.type(TYPE_INT, 32, 1)
         self.bool, self.void = self.type(TYPE_BOOL), self.type(TYPE_VOID)
+        self.capabilities: dict[Words, None] = {}   # beyond those of the library
 
     def id(self) -> int:
         self.bound += 1
@@ -132,7 +135,15 @@ class Assembler:
         return self.constant(self.dtype(dtype), struct.unpack("<I", struct.pack(form, value))[0])
 
     def dtype(self, name: str) -> int:
-        return {"f32": self.f32, "i32": self.i32, "u32": self.u32}[name]
+        """The type of a value in a register; halves are there as bits."""
+        return {"f32": self.f32, "i32": self.i32, "u32": self.u32, "f16": self.u32, "bf16": self.u32}[name]
+
+    def stored(self, name: str) -> int:
+        """The type of a value in memory."""
+        if name not in ("f16", "bf16"):
+            return self.dtype(name)
+        self.capabilities[(CAPABILITY, STORAGE_16)] = None
+        return self.type(TYPE_INT, 16, 0)
 
     def variable(self, type_: int, storage: int) -> int:
         new = self.id()
@@ -183,7 +194,7 @@ class Assembler:
         defined = {_result(i) for i in kept} | {i[2] for i in code if len(i) > 2}
         entry = [(ENTRY_POINT, 5, main, *string("main"), *interface), (EXECUTION_MODE, main, 17, local_size, 1, 1)]
         decorations = [d for d in self.decorations if d[1] in defined]
-        everything = [*self.library.head, *entry, *decorations, *reversed(kept), *code]
+        everything = [*self.capabilities, *self.library.head, *entry, *decorations, *reversed(kept), *code]
         words = [MAGIC, VERSION_1_5, 0, self.bound, 0]
         for instruction in everything:
             words += [len(instruction) << 16 | instruction[0], *instruction[1:]]

@@ -36,6 +36,7 @@ class DeviceInfo:
     compute_units: int = 0
     timestamp_period: float = 0.0                   # nanoseconds a tick; 0 when there are no timestamps
     features: frozenset[str] = frozenset()
+    matrices: tuple[tuple[str, int, int, int], ...] = ()        # of matrix units with fp32 sums: format of the operands, m, n, k
     missing: tuple[str, ...] = ()
     uuid: str = ""                                  # of the pipeline cache: changes with device and driver
     driver_version: int = 0
@@ -43,6 +44,11 @@ class DeviceInfo:
     @property
     def usable(self) -> bool:
         return not self.missing
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Number formats that it can compute in: halves need 16-bit storage."""
+        return ("fp32", "bf16", "fp16") if "storage16" in self.features else ("fp32",)
 
     @property
     def software(self) -> bool:

@@ -90,7 +90,7 @@ class Instance:
 
     def devices(self) -> list[DeviceInfo]:
         from hierarchos.vulkan.probe import probe
-        return [probe(physical, index) for index, physical in enumerate(self.physical_devices())]
+        return [probe(physical, index, self.handle) for index, physical in enumerate(self.physical_devices())]
 
     def close(self) -> None:
         """Destroys the instance; may be called twice."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 
-from hierarchos.vulkan import features
+from hierarchos.vulkan import features, matrices
 from hierarchos.vulkan.info import REQUIRED, DeviceInfo
 from hierarchos.vulkan.loader import api, enumerate_structs, struct, text
 
@@ -14,7 +14,7 @@ SUBGROUP_OPERATIONS = {"subgroup_arithmetic": 0x4, "subgroup_ballot": 0x8, "subg
 COMPUTE, GRAPHICS = 0x2, 0x1
 
 
-def probe(physical, index: int) -> DeviceInfo:
+def probe(physical, index: int, instance) -> DeviceInfo:
     """Everything that choosing, planning and reporting need to know."""
     extensions = device_extensions(physical)
     properties, vulkan11, driver = read_properties(physical)
@@ -38,6 +38,7 @@ def probe(physical, index: int) -> DeviceInfo:
         shared_bytes=limits.maxComputeSharedMemorySize, subgroup=vulkan11.subgroupSize,
         compute_units=compute_units(physical, extensions, properties.deviceType),
         timestamp_period=limits.timestampPeriod if timestamps else 0.0, features=frozenset(found),
+        matrices=matrices.shapes(instance, physical, found),
         missing=tuple(name for name in REQUIRED if name not in present),
         uuid=bytes(properties.pipelineCacheUUID).hex(), driver_version=properties.driverVersion)
 

@@ -8,7 +8,7 @@ from hierarchos.graph.ops.leaf import Leaf, word_of
 from hierarchos.graph.ops.views import axis_of, slice_axis, split
 from hierarchos.graph.tensor import NUMPY_NAME, Spec, Tensor
 from hierarchos.kernels import copy
-from hierarchos.kernels.launch import Clear, In, Launch, Lowering, Operand, Out, Profile
+from hierarchos.kernels.launch import Clear, In, Launch, Lowering, Operand, Out, Profile, item_bytes
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,8 @@ def copy_parts(axis: int, parts: list[Operand], copied: list[bool], output: Oper
     launches, start = (), 0
     for index, (part, wanted) in enumerate(zip(parts, copied, strict=True)):
         if wanted:
-            out = Out(0, 4 * start * output.strides[axis])
-            launches += copy.strided_copy(In(first + index), out, part.shape, part.strides, output.strides, profile, "concat")
+            out = Out(0, item_bytes(output.dtype) * start * output.strides[axis])
+            launches += copy.strided_copy(In(first + index), out, part.shape, part.strides, output.strides, profile, "concat", part.dtype)
         start += part.shape[axis]
     return launches
 

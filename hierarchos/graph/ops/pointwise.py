@@ -108,6 +108,9 @@ class Fused(_Elementwise):
         assert dtypes == self.dag.dtypes, (dtypes, self.dag.dtypes)
         return self.dag
 
+    def reference(self, inputs):
+        return expression_reference(self.dag, inputs)
+
 
 def pointwise(primitive: str, *operands: Tensor | float, attributes: tuple = ()) -> Tensor:
     """Traces one primitive; operands are tensors or Python numbers, at least one a tensor."""

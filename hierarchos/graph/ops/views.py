@@ -19,7 +19,7 @@ class View(Op):
     def lower(self, inputs, outputs, profile):
         x = inputs[0]
         assert self.alias(0, inputs) is None
-        return Lowering(copy.strided_copy(In(0), Out(0), x.shape, x.strides, row_major(x.shape), profile, "contiguous"))
+        return Lowering(copy.strided_copy(In(0), Out(0), x.shape, x.strides, row_major(x.shape), profile, "contiguous", x.dtype))
 
 
 def reshaped_strides(shape, strides, target) -> tuple[int, ...] | None:
