@@ -7,4 +7,6 @@ STAGES = {
     "export": "pipelines.stages.export.Export",
     "evaluate": "pipelines.stages.evaluate.Evaluate",
     "generate": "pipelines.stages.generate.Generate",
+    "merge": "pipelines.stages.merge.Merge",
+    "unmerge": "pipelines.stages.merge.Unmerge",
 }

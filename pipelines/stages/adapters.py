@@ -41,7 +41,7 @@ def check_adapters(config: Config, model: Model | None) -> None:
         if model is not None:
             adapted_model(config, model)
         return
-    for name, folder in used_folders(config).items():
+    for name, folder in used_folders(config).items() if "unmerge" not in config.pipeline.stages else ():
         from hierarchos.peft.files import attach, open_adapter
 
         file = open_adapter(folder)
