@@ -1,6 +1,8 @@
-"""What parameters of the reference's models are called."""
+"""What the reference's models and their parameters are called."""
 
 from __future__ import annotations
+
+import validation.open_llama  # noqa: F401  (from here on Transformers has an architecture again that it dropped)
 
 
 def named_parameters(model) -> list:

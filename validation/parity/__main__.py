@@ -1,41 +1,51 @@
-"""The command: `python -m validation.parity [NAMES] [--device D] [--json] [--write-docs]`. Ends with 1 when anything fails."""
+"""The command: `python -m validation.parity [NAMES] [OPTIONS]`. Ends with 1 when anything fails."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+import time
 
 from hierarchos.errors import UserError, nearest
 from validation.parity.cases import ANY_SEED, CASES, cases_of, names
 
+ORDERS = 12
+
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
-    from validation.parity.compare import compare
-    from validation.parity.engine import open_engine
-    from validation.parity.oracle import ORDERS
-    from validation.parity.report import DOCS, line, markdown
+    from validation.parity.jobs import Plan, run
+    from validation.parity.report import line
 
-    engine, records = open_engine(options.device), []
-    for name in options.names or names():
-        for case in cases_of(name):
-            if options.case and options.case not in case.name:
-                continue
-            found = compare(case, engine, options.orders or ORDERS)
-            records += found
-            print(line(found), file=sys.stderr if options.json else sys.stdout, flush=True)
+    cases = [case for name in options.names or names() for case in cases_of(name) if not options.case or options.case in case.name]
+    started, records = time.monotonic(), []
+    for found in run(cases, Plan(options.device, options.orders or ORDERS, options.cached), options.jobs):
+        records += found
+        print(line(found), file=sys.stderr if options.json else sys.stdout, flush=True)
     if options.json:
         print(json.dumps([record.as_dict() for record in records], indent=1))
+    write(options, records)
+    failed, minutes = sum(not record.passed for record in records), (time.monotonic() - started) / 60
+    where = f" on {records[0].device} ({records[0].driver})" if records else ""
+    print(f"{len(records) - failed} of {len(records)} comparisons in {len(cases)} variants pass{where}; {minutes:.1f} minutes, "
+          f"{options.jobs} at a time", file=sys.stderr)
+    return 1 if failed or not records else 0
+
+
+def write(options, records: list) -> None:
+    """The files that were asked for."""
+    if options.write_records:
+        from validation.records import of_parity, remember
+
+        remember(of_parity(records))
     if options.write_docs:
+        from validation.parity.report import DOCS, markdown
         from validation.parity.spread import evidence
 
         command = " ".join(["python -m validation.parity", *options.names, "--write-docs"])
         families = [name for name in options.names or CASES if name in CASES]
         DOCS.write_text(markdown(records, command, evidence(families, ANY_SEED), evidence(families, None)), encoding="utf-8")
-    failed = sum(not record.passed for record in records)
-    print(f"{len(records) - failed} of {len(records)} comparisons pass on {engine.device} ({engine.driver})", file=sys.stderr)
-    return 1 if failed or not records else 0
 
 
 def parse(arguments: list[str] | None):
@@ -43,9 +53,12 @@ def parse(arguments: list[str] | None):
     parser.add_argument("names", nargs="*", help="model types; all by default")
     parser.add_argument("--device", default="auto", help="auto, a number, part of a name, or numpy for the NumPy twins")
     parser.add_argument("--case", help="only variants whose name contains this")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that share the variants")
     parser.add_argument("--orders", type=int, help="orders in which float32 PyTorch runs AdamW with eps 1e-8 (1: only its own)")
+    parser.add_argument("--cached", metavar="FOLDER", help="compare with what validation.parity.portable wrote there; needs no torch")
     parser.add_argument("--json", action="store_true", help="print the records as a JSON list")
     parser.add_argument("--write-docs", action="store_true", help="write docs/parity.md")
+    parser.add_argument("--write-records", action="store_true", help="write what passed into hierarchos/models/records.json")
     options = parser.parse_args(arguments)
     for name in options.names:
         if name not in names():

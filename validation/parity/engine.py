@@ -73,11 +73,10 @@ def without_gradient(model: Model, rows: int, length: int) -> set[str]:
 class VulkanEngine:
     """Runs a case on a device with `TrainStep`, the step that training itself uses."""
 
-    def __init__(self, selector: str):
-        from hierarchos.vulkan import open_device
-
-        self.handle = open_device(selector)
+    def __init__(self, device):
+        self.handle = device
         self.device, self.driver = self.handle.info.name, self.handle.info.driver
+        self.step = None
 
     def prepare(self, model: Model, values: dict, arrays: dict) -> None:
         """Compiles the programs of a case."""
@@ -85,11 +84,21 @@ class VulkanEngine:
         from hierarchos.training.state import TrainingState
         from hierarchos.training.step import TrainStep
 
+        self.close()
         self.model, self.values, self.arrays, self.settings = model, values, arrays, Settings()
         self.state = TrainingState(model, self.handle, self.settings.optimizer)
         self.step = TrainStep(self.state, self.settings)
         self.head = compile_program(logits_graph(model, *arrays["ids"].shape), self.handle, self.state.store)
         self.state.load(values)
+
+    def close(self) -> None:
+        """Gives the memory of the case back."""
+        if self.step:
+            for program in (self.head, *self.step.programs.values()):
+                program.close()
+            for arena in list(self.state.store.allocations):
+                self.state.store.free(arena)
+            self.step = None
 
     def logits(self, arrays: dict | None = None) -> np.ndarray:
         """Of the case's batch, or of another one of the same shape."""
@@ -174,4 +183,8 @@ class NumpyEngine:
 
 def open_engine(selector: str):
     """"numpy", or a device as `hierarchos.vulkan` chooses it."""
-    return NumpyEngine() if selector == "numpy" else VulkanEngine(selector)
+    if selector == "numpy":
+        return NumpyEngine()
+    from hierarchos.vulkan import open_device
+
+    return VulkanEngine(open_device(selector))

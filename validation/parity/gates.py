@@ -8,6 +8,7 @@ import numpy as np
 
 FLOOR = 2e-7
 SETTINGS = ((2, 1e-3, 0.0), (10, 1e-3, 0.1), (10, 1e-8, 0.1))     # AdamW: steps, eps, decay; lr 1e-3, betas 0.9 and 0.999
+NOISY = SETTINGS[2]
 
 
 @dataclass(frozen=True)
@@ -43,28 +44,21 @@ class Measure:
         return bool(self.error <= self.gate)     # NaN fails
 
 
-def largest(ours, truth, single, factor: float = 2.0) -> Measure:
-    """max e <= max(2e-7 s, factor * max p)."""
-    ours, truth, single = (np.asarray(x, np.float64) for x in (ours, truth, single))
+def largest(ours, truth, reference: float, factor: float = 2.0) -> Measure:
+    """max e <= max(2e-7 s, factor * max p). reference: max p."""
+    ours, truth = (np.asarray(x, np.float64) for x in (ours, truth))
     if truth.size == 0:
         return Measure(0.0, 0.0, FLOOR)
-    error, reference = _max(ours - truth), _max(single - truth)
-    return Measure(error, reference, max(FLOOR * max(1.0, _max(truth)), factor * reference))
-
-
-def root_mean_square(ours, truth, single) -> Measure:
-    """rms e <= max(1e-7, 2 rms p)."""
-    error, reference = (float(np.sqrt(np.mean(np.square(np.asarray(x, np.float64) - truth)))) for x in (ours, single))
-    return Measure(error, reference, max(1e-7, 2 * reference))
+    return Measure(_max(ours - truth), reference, max(FLOOR * max(1.0, _max(truth)), factor * reference))
 
 
 def _max(array: np.ndarray) -> float:
     return float(np.abs(array).max())
 
 
-def after_steps(setting: tuple, ours, truth, single) -> Measure:
+def after_steps(setting: tuple, ours, truth, reference: float) -> Measure:
     """One parameter after a run of AdamW with eps 1e-3, by the gate of that setting."""
-    return largest(ours, truth, single, factor=0.0 if setting == SETTINGS[0] else 2.0)
+    return largest(ours, truth, reference, factor=0.0 if setting == SETTINGS[0] else 2.0)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,11 @@ from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 from validation.names import named_parameters
 from validation.parity.cases import Case
 from validation.parity.shuffled import ShuffledSums
+from validation.tiny import NO_POSITIONS
 
 CONVERSIONS = (torch.Tensor.to, torch.Tensor.type)
 SOFTMAX = (torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
+LARGEST = torch.finfo(torch.float32).max
 CIRCULAR = (torch.Tensor.cos, torch.Tensor.sin, torch.cos, torch.sin)
 disable_progress_bar()
 set_verbosity_error()
@@ -45,6 +47,8 @@ class StayDouble(TorchFunctionMode):
                 kwargs["dtype"] = torch.float64
         if func in CIRCULAR and args[0].dtype == torch.float32:
             args = (args[0].double(), *args[1:])
+        if func is torch.full and len(args) > 1 and abs(args[1]) > LARGEST:       # XGLM bounds scores by float64's least number
+            kwargs["dtype"] = torch.float64
         return func(*args, **kwargs)
 
 
@@ -68,29 +72,37 @@ class Reordering:
 
     number: int
 
-    def permutation(self, vocabulary: int) -> np.ndarray:
-        """new id of each id."""
-        return np.random.default_rng(self.number).permutation(vocabulary) if self.number else np.arange(vocabulary)
+    def permutation(self, config) -> np.ndarray:
+        """new id of each id; those that a model treats in a way of their own stay."""
+        if not self.number:
+            return np.arange(config.vocab_size)
+        new = np.random.default_rng(self.number).permutation(config.vocab_size)
+        for kept in (getattr(config, "mask_token_id", None), config.pad_token_id if config.model_type in NO_POSITIONS else None):
+            if kept is not None:
+                new[new == kept], new[kept] = new[kept], kept
+        return new
 
-    def arrays(self, arrays: dict, vocabulary: int) -> dict:
+    def arrays(self, arrays: dict, config) -> dict:
         """The batch in the other order."""
         if not self.number:
             return arrays
-        new = self.permutation(vocabulary).astype(np.int32)
-        renamed = {name: np.where(arrays[name] >= 0, new[arrays[name]], -100) for name in ("ids", "labels")}
+        new = self.permutation(config).astype(np.int32)
+        renamed = {name: np.where(arrays[name] >= 0, new[arrays[name]], -100) for name in ("ids", "labels", "targets")}
         return {name: array[::-1].copy() for name, array in (arrays | renamed).items()}
 
     def apply(self, model) -> list:
         """Permutes the rows of embedding and head in place; returns those parameters, each once."""
-        rows = {id(p): p for part in (model.get_input_embeddings(), model.get_output_embeddings()) for p in part.parameters()}
-        order = torch.from_numpy(np.argsort(self.permutation(model.config.vocab_size)))
+        head = model.get_output_embeddings()
+        bias = next((getattr(part, "bias", None) for part in model.modules() if any(child is head for child in part.children())), None)
+        rows = {id(p): p for p in (*model.get_input_embeddings().parameters(), *head.parameters(), bias) if p is not None}
+        order = torch.from_numpy(np.argsort(self.permutation(model.config)))
         for parameter in rows.values():
             parameter.data = parameter.data[order].clone()
         return list(rows.values())
 
     def undo(self, model, parameters: list) -> None:
         """The rows as they were."""
-        new = torch.from_numpy(self.permutation(model.config.vocab_size))
+        new = torch.from_numpy(self.permutation(model.config))
         for parameter in parameters:
             parameter.data = parameter.data[new].clone()
 
@@ -159,7 +171,7 @@ class Orders:
             parameter.data = value.clone()
         order = Reordering(number)
         permuted = order.apply(self.model)
-        batch = inputs_of(self.case, self.model, order.arrays(self.arrays, self.model.config.vocab_size))
+        batch = inputs_of(self.case, self.model, order.arrays(self.arrays, self.model.config))
         with ShuffledSums(number) if number >= SHUFFLED else nullcontext():
             train(self.model, batch, *self.setting, watch=False)
         order.undo(self.model, permuted)

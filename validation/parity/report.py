@@ -10,10 +10,10 @@ from validation.parity.cases import ANY_SEED, CANDIDATES, ENOUGH, SEEDS, SHORT_E
 from validation.parity.gates import Record
 
 DOCS = Path(__file__).parents[2] / "docs" / "parity.md"
-KINDS = (("logits", "logits"), ("loss", "loss"), ("gradient of", "gradients"), ("no gradient", "gradients"),
+KINDS = (("ended with", "logits"), ("cached logits", "generation"), ("logits", "logits"), ("loss", "loss"),
+         ("gradient of", "gradients"), ("no gradient", "gradients"),
          ("2 steps, eps 0.001, decay 0,", "2 steps, eps 1e-3"), ("10 steps, eps 0.001, decay 0.1,", "10 steps, eps 1e-3, decay 0.1"),
-         ("decay 0.1, rms", "10 steps, eps 1e-8, decay 0.1, rms"), ("decay 0.1, max of firm", "same, max"), ("package", "packages"),
-         ("cached logits", "generation"))
+         ("decay 0.1, rms", "10 steps, eps 1e-8, decay 0.1, rms"), ("decay 0.1, max of firm", "same, max"), ("package", "packages"))
 
 
 def kind_of(quantity: str) -> str:

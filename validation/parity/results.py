@@ -9,9 +9,7 @@ import numpy as np
 from validation.parity import oracle
 from validation.parity.cache import cached
 from validation.parity.cases import Case
-from validation.parity.gates import SETTINGS, Noise, noise
-
-NOISY = SETTINGS[2]
+from validation.parity.gates import NOISY, SETTINGS, Noise, noise
 
 
 def results(case: Case, arrays: dict, double: bool) -> oracle.Results:

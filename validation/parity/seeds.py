@@ -1,6 +1,6 @@
 """Chooses token ids for the cases: where PyTorch's float32 agrees with itself, so that a gate judges us and not luck.
 
-    python -m validation.parity.seeds [NAMES] [--check]
+    python -m validation.parity.seeds [NAMES] [--check] [--jobs N]
 
 The rule: of the seeds 3 to 10 the first where AdamW with eps 1e-8, in twelve orders of the same sums, reaches at most `ENOUGH` of the
 gate which the usual order sets, and where PyTorch's error after 2 steps is at most `SHORT_ERROR`. Where none does, the one with the
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import sys
 from dataclasses import replace
 from functools import cache
@@ -63,23 +64,38 @@ def choose(case: Case) -> dict:
     return {"seed": chosen, "share": round(best[1], 2)}
 
 
+def chosen(key: tuple[str, str]) -> dict:
+    """What the rule gives for a case, by its model type and name."""
+    return choose(next(case for case in cases_of(key[0]) if case.name == key[1]))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.parity.seeds")
     parser.add_argument("names", nargs="*", default=names(), help="model types; by default all that have cases")
     parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where the stored seeds are not the rule's")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that share the cases")
     options, different = parser.parse_args(), 0
-    for name in options.names:
-        stored, SEEDS[name] = SEEDS.get(name, {}), {}
-        for case in cases_of(name):
-            SEEDS[name][case.name] = found = choose(case)
-            same = stored.get(case.name, {}).get("seed") == found["seed"]
+    keys = [(name, case.name) for name in options.names for case in cases_of(name)]
+    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        for (name, case), found in zip(keys, pool.imap(chosen, keys), strict=True):
+            stored = SEEDS.get(name, {}).get(case)
+            same = stored is not None and stored["seed"] == found["seed"]
             different += not same
-            note = "" if same else f"; stored: {stored.get(case.name)}"
-            print(f"{name}: {case.name}: seed {found['seed']}, share {found['share']}{note}", flush=True)
-        if not options.check:
-            TARGET.write_text(json.dumps(SEEDS, indent=1) + "\n", encoding="utf-8")
+            print(f"{name}: {case}: seed {found['seed']}, share {found['share']}{'' if same else f'; stored: {stored}'}", flush=True)
+            if not options.check:
+                write(name, case, found)
     print(f"{different} seeds differ from the stored ones", file=sys.stderr)
     return 1 if different and options.check else 0
+
+
+def write(name: str, case: str, found: dict) -> None:
+    """Puts a case's entry into the file, the families in the order of `names`."""
+    stored = json.loads(TARGET.read_text(encoding="utf-8"))
+    stored.setdefault(name, {})[case] = found
+    ordered = {family: stored[family] for family in names() if family in stored}
+    partial = TARGET.with_suffix(".partial")
+    partial.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+    partial.replace(TARGET)
 
 
 if __name__ == "__main__":

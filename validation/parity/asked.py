@@ -1,0 +1,82 @@
+"""What Transformers says of a case, in both precisions, and its packages."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hierarchos.errors import UserError
+from hierarchos.models.family import Model
+from hierarchos.models.load import load_model, save_model
+from validation.parity import oracle
+from validation.parity.cases import Case, batch_arrays
+from validation.parity.expected import Errors, Expected
+from validation.parity.gates import SETTINGS, Measure
+from validation.parity.results import orders, results
+
+
+def ask(case: Case, count: int) -> Expected:
+    """Everything that a case is compared with. count: of PyTorch's orders, see `gates.after_noise`."""
+    reference = oracle.build(case)
+    values = oracle.values_of(reference)
+    raw = reference.config.to_dict()
+    arrays = batch_arrays(case, raw["vocab_size"])
+    truth, single = (results(case, arrays, double) for double in (True, False))
+    return Expected(raw, values, arrays, truth, errors_of(arrays, truth, single), list(orders(case, arrays, count, lambda: truth)),
+                    partial(packages, reference, values, case, arrays))
+
+
+def errors_of(arrays: dict, truth: oracle.Results, single: oracle.Results) -> Errors:
+    """PyTorch's largest errors; of logits where there is a token, of parameters in the settings whose gate asks for them."""
+    real = arrays["segments"] > 0
+    gradients = {name: distance(single.gradients[name], expected) for name, expected in truth.gradients.items() if expected is not None}
+    after = {setting: {name: distance(single.after[setting][name], expected) for name, expected in truth.after[setting].items()}
+             for setting in SETTINGS[:2]}
+    return Errors(distance(single.logits[real], truth.logits[real]), distance(single.loss, truth.loss), gradients, after)
+
+
+def distance(found, expected) -> float:
+    """Largest difference of two arrays; 0 where they have no elements."""
+    return float(np.abs(np.asarray(found, np.float64) - expected).max(initial=0.0))
+
+
+def packages(reference, values: dict, case: Case, arrays: dict, model: Model) -> Iterator[tuple[str, Measure]]:
+    """Our package in Transformers gives equal logits; the package that Transformers writes gives equal values here."""
+    batch = oracle.inputs_of(case, reference, arrays)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        ours, theirs = Path(folder) / "ours", Path(folder) / "theirs"
+        save_model(ours, model, values, shard_bytes=100_000)
+        with tables(case):
+            again = type(reference).from_pretrained(ours, attn_implementation=reference.config._attn_implementation)
+        difference = (again(**batch).logits - reference(**batch).logits).abs().max()
+        yield "exported package in Transformers, logits", Measure(float(difference), 0.0, 0.0)
+        reference.save_pretrained(theirs)
+        yield "package of Transformers here, parameters", Measure(read_here(theirs, model, values), 0.0, 0.0)
+
+
+def read_here(folder: Path, model: Model, values: dict) -> float:
+    """Largest difference of a package's values; NaN where it does not load, or as another model."""
+    try:
+        loaded = load_model(folder)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return float("nan")
+    if loaded.model.config != model.config or set(loaded.values()) != set(values):
+        return float("nan")
+    return max(float(np.abs(loaded.value(name) - values[name]).max()) for name in values)
+
+
+def tables(case: Case):
+    """Sinusoidal tables are made when a model is, and have to be those of `oracle.build`."""
+    if not case.tiny:
+        return nullcontext()
+    from validation.reference import ExactTables
+
+    return ExactTables()
