@@ -25,7 +25,8 @@ class Family:
 
     tiny: config.json of a small model to train from nothing. base: prefix that packages of the bare model lack. embedding: the
     parameter that a tied head shares; head: its name where it is not tied. disk: how packages call and cut parameters.
-    buffers: patterns of tensors in packages that are no parameters. constants(config): numbers that packages hold and the family fixes."""
+    buffers: patterns of tensors in packages that are no parameters. keeps_others: packages hold more than the model, which is written out
+    again as it was. constants(config): numbers that packages hold and the family fixes."""
 
     model_type: str
     read: Callable[[Fields], Any]
@@ -38,6 +39,7 @@ class Family:
     disk: Disk = SAME
     constants: Callable[[Any], dict[str, float]] = lambda config: {}
     buffers: tuple[str, ...] = (r"rotary_emb\.inv_freq$",)
+    keeps_others: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,11 @@ class Model:
     def weights(self, **options) -> Weights:
         """A fresh parameter table for one trace."""
         return Weights(std=self.config.initializer_range, **options)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether its packages hold more than this model."""
+        return self.wrapper is not None or self.family.keeps_others
 
     @property
     def task(self) -> str:

@@ -19,7 +19,9 @@ from hierarchos.nn.weights import ZEROS, Weights
 
 @dataclass(frozen=True)
 class LlamaConfig:
-    """Explicit values of a Llama-like decoder. One entry a layer: `ropes` (None: no rotation), `windows` (None: full attention)."""
+    """Explicit values of a Llama-like decoder. One entry a layer: `ropes` (None: no rotation), `windows` (None: full attention).
+
+    numbers: of the layers in packages, where there are others between them. extra_rows: of the embedding, for ids that no text has."""
 
     vocab_size: int
     width: int
@@ -42,6 +44,8 @@ class LlamaConfig:
     residual_dropout: float = 0.0
     embedding_dropout: float = 0.0
     embedding_std: float | None = None
+    numbers: tuple[int, ...] = ()
+    extra_rows: int = 0
 
 
 def read_decoder(fields: Fields, *, activation: str = "hidden_act", activations=ACTIVATIONS, eps: str | float = "rms_norm_eps",
@@ -99,9 +103,10 @@ def trunk(cfg: LlamaConfig, model: Weights, batch: Batch, *, attention=self_atte
     """Embedding, blocks, final norm below `model`: [B,T,D]. Relatives give their own attention, mlp, norm, order of a block, or change of
     the embedding."""
     norm = partial(norm, eps=cfg.norm_eps)
-    x = model.embedding("embed_tokens", batch.ids, cfg.vocab_size, cfg.width, cfg.embedding_std)
+    x = model.embedding("embed_tokens", batch.ids, cfg.vocab_size + cfg.extra_rows, cfg.width, cfg.embedding_std)
     x = dropout(entrance(x) if entrance else x, cfg.embedding_dropout, batch, "embed_tokens")
-    for index, (rotate, window) in enumerate(zip(rotations(cfg.ropes, batch), cfg.windows, strict=True)):
+    numbers = cfg.numbers or range(cfg.layers)
+    for index, rotate, window in zip(numbers, rotations(cfg.ropes, batch), cfg.windows, strict=True):
         layer = model.at("layers", index)
         mix = partial(attention, layer.at("self_attn"), batch=batch, heads=cfg.heads, rotate=rotate, window=window, qkv_bias=cfg.qkv_bias,
                       output_bias=cfg.output_bias, dropout=cfg.attention_dropout)

@@ -108,7 +108,7 @@ def load_model(folder: str | Path, changes: Mapping | None = None) -> Loaded:
     found = {name: tensor.shape for name, tensor in held.items()}
     fit = match(found, needed, str(package.folder), partial(disk_names, model), model.family.buffers, tied)
     _check_constants(package, model)
-    if fit.extra and not model.wrapper:
+    if fit.extra and not model.is_part:
         listed = ", ".join(fit.extra[:8]) + (f" and {len(fit.extra) - 8} more" if len(fit.extra) > 8 else "")
         notes += (f"{len(fit.extra)} tensors of the package are not used: {listed}",)
     if any(spec.used for spec in fresh):
@@ -162,12 +162,12 @@ def save_model(folder: str | Path, model: Model, values: Mapping[str, np.ndarray
                files: Mapping[str, str | bytes] | None = None, shard_bytes: int = SHARD_BYTES) -> Path:
     """Writes a package that loads here and in Transformers; the values are those of all `model.parameters`.
 
-    companions: the package that the model came from, whose tokenizer is copied, and the towers of a wrapper with it."""
+    companions: the package that the model came from, whose tokenizer is copied, and what it holds beside the model: towers."""
     import numpy as np
 
     ordered = {spec.name: Lazy(spec.shape, partial(values.__getitem__, spec.name)) for spec in model.parameters}
-    if model.wrapper:
-        tensors = _in_wrapper(model, ordered, companions)
+    if model.is_part:
+        tensors = _among_others(model, ordered, companions)
     else:
         tensors = model.family.disk.cut({model.family.disk.name(name): value for name, value in ordered.items()})
     for name, value in model.family.constants(model.config).items():
@@ -176,7 +176,7 @@ def save_model(folder: str | Path, model: Model, values: Mapping[str, np.ndarray
                          companions=companions, files=files)
 
 
-def _in_wrapper(model: Model, values: Mapping[str, Lazy], source: str | Path | None) -> dict[str, Lazy]:
+def _among_others(model: Model, values: Mapping[str, Lazy], source: str | Path | None) -> dict[str, Lazy]:
     """The values under the names of the package that they came from, and all that it holds beside them, unchanged to the bit."""
     if source is None or not (Path(source) / "config.json").is_file():
         raise UserError(f"{model.raw['model_type']} is more than its text model, and there is no package to take the rest from",

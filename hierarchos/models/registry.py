@@ -125,7 +125,7 @@ def resolve(raw: dict, where: str = "config.json", ignore: tuple[str, ...] = ())
 def _resolve_text(raw: dict, where: str, ignore: tuple[str, ...]) -> Model:
     """A text model under its own name or another."""
     alias = TEXTS.get(raw["model_type"], Alias(raw["model_type"]))
-    found = family(alias.family, where)
+    found = import_module(f"hierarchos.models.{alias.module}").FAMILY if alias.module else family(alias.family, where)
     fields = Fields({**alias.assume, **raw}, raw["model_type"], where, (*ignore, *alias.harmless))
     for name, value in alias.only.items():
         fields.only(name, value)

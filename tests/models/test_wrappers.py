@@ -9,14 +9,14 @@ from hierarchos.errors import UserError
 from hierarchos.hub.held import Lazy
 from hierarchos.hub.package import Package
 from hierarchos.hub.write import write_package
-from hierarchos.models.aliases import WRAPPERS, wrapped_names
+from hierarchos.models.aliases import TEXTS, WRAPPERS, Alias, wrapped_names
 from hierarchos.models.load import load_model, save_model
-from hierarchos.models.registry import resolve
+from hierarchos.models.registry import resolve, tiny_config
 from tests.models.twin import SHARED
 
 LLAVA = {"model_type": "llava", "text_config": {"model_type": "llama", **SHARED}, "vision_config": {"model_type": "clip_vision_model"},
          "image_token_index": 32000}
-TASKS = ("IMAGE_TEXT_TO_TEXT", "CAUSAL_LM", "SEQ_TO_SEQ_CAUSAL_LM", "MULTIMODAL_LM")
+TASKS = ("MASKED_LM", "IMAGE_TEXT_TO_TEXT", "CAUSAL_LM", "SEQ_TO_SEQ_CAUSAL_LM", "MULTIMODAL_LM")
 NEEDED = {
     "emu3": {"vocabulary_map": {"<image>": 1}},
     "cohere_compass": {"text_config": {"model_type": "cohere_compass_text", "rope_parameters": {"full_attention": None}}},
@@ -50,20 +50,50 @@ def test_package_comes_back_with_new_text_values_and_the_same_tower(tmp_path, sp
     assert json.loads((tmp_path / "out" / "config.json").read_text())["text_config"] == LLAVA["text_config"]
 
 
-def test_towers_keep_their_bits_and_types(tmp_path):
+def small_text(text: str) -> dict:
+    """A small config.json of a text model, by its name or another."""
+    alias = TEXTS.get(text, Alias(text))
+    small = {name: value for name, value in tiny_config(alias.family).items() if name not in ("architectures", "tie_word_embeddings")}
+    image_layers = {"cross_attention_layers": [1]} if alias.module == "mllama" else {}
+    return {**small, **alias.only, **image_layers, "model_type": text, "vocab_size": 41}
+
+
+@pytest.mark.parametrize("model_type", sorted(WRAPPERS))
+def test_text_is_trained_and_all_else_keeps_its_bits_and_types(tmp_path, model_type):
     """A tower in bfloat16, and numbers that are no floats, are written as they stand."""
     bits = {"model.vision_tower.half": ("BF16", np.arange(7, dtype=np.uint16)), "model.vision_tower.ids": ("I64", np.arange(3))}
-    model = resolve(LLAVA)
-    text = {wrapped_names(model.wrapper, name)[0]: value for name, value in model.initial_values(3).items()}
+    wrapper, whole, out = WRAPPERS[model_type], tmp_path / "whole", tmp_path / "out"
+    text = small_text(wrapper.text)
+    raw = {**text, "model_type": model_type} if wrapper.prefix == "model." else {"model_type": model_type, "text_config": text}
+    model = resolve(raw)
+    values = {name: value + np.float32(0.5) for name, value in model.initial_values(3).items()}
     towers = {name: Lazy(raw.shape, lambda raw=raw: raw, dtype) for name, (dtype, raw) in bits.items()}
-    write_package(tmp_path / "llava", LLAVA, text | towers)
+    write_package(whole, raw, {wrapped_names(model.wrapper, name)[0]: value for name, value in values.items()} | towers)
 
-    save_model(tmp_path / "out", model, model.initial_values(4), companions=tmp_path / "llava")
+    loaded = load_model(whole)
+    assert loaded.notes == ()
+    assert all(np.array_equal(loaded.value(name), value) for name, value in values.items())
+    save_model(out, loaded.model, {name: value + 1 for name, value in values.items()}, companions=whole)
 
-    package = Package(tmp_path / "out")
+    again, package = load_model(out), Package(out)
+    assert all(np.array_equal(again.value(name), value + 1) for name, value in values.items())
+    assert set(package.home) == set(Package(whole).home)
     for name, (dtype, raw) in bits.items():
         assert package.entries[name].dtype == dtype
         assert package.home[name].raw(name).tobytes() == raw.tobytes()
+
+
+@pytest.mark.parametrize("text", sorted(TEXTS))
+def test_a_text_model_under_another_name_is_read_and_written(tmp_path, text):
+    model = resolve(small_text(text))
+    values = model.initial_values(3)
+    beside = {"model.layers.1.cross_attn_mlp_gate": np.ones(1, np.float32)} if model.is_part else {}
+    write_package(tmp_path / "first", model.raw, values | beside)
+    save_model(tmp_path / "again", model, values, companions=tmp_path / "first")
+    loaded = load_model(tmp_path / "again")
+    assert loaded.notes == () and loaded.model.raw["model_type"] == text
+    assert all(np.array_equal(loaded.value(name), value) for name, value in values.items())
+    assert set(loaded.package.home) == {*values, *beside}
 
 
 def test_a_wrapper_without_its_package_is_not_written(tmp_path):
