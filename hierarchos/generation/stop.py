@@ -1,32 +1,33 @@
-"""Which tokens end a text, as the package says."""
+"""When a text ends: end tokens, texts that end it, and time."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+import time
+from collections.abc import Sequence
 
-from hierarchos.errors import UserError
+from hierarchos.generation.policy import Policy
 
-
-def stop_ids(folder: str | Path) -> frozenset[int]:
-    """eos_token_id (a number or a list) of generation_config.json, else of config.json; empty where neither names one."""
-    for name in ("generation_config.json", "config.json"):
-        path = Path(folder) / name
-        if not path.is_file():
-            continue
-        found = _read(path).get("eos_token_id")
-        if found is None:
-            continue
-        ids = found if isinstance(found, list) else [found]
-        if not all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in ids):
-            raise UserError(f"eos_token_id is {found!r}; it can be a token id or a list of them", where=str(path))
-        return frozenset(ids)
-    return frozenset()
+TAIL = 32  # tokens behind which a stop string is looked for; one token or more makes one character
 
 
-def _read(path: Path) -> dict:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        raise UserError(f"{path.name} is not JSON", where=str(path)) from None
-    return found if isinstance(found, dict) else {}
+class Stop:
+    """The end of one row: `ended(tokens)` gives "end", "stop string", "time" or None after each new token."""
+
+    def __init__(self, policy: Policy, decode, clock=time.monotonic):
+        self.ends, self.strings, self.decode = frozenset(policy.eos_token_id), policy.stop_strings, decode
+        self.clock, self.deadline = clock, None if policy.max_time is None else clock() + policy.max_time
+
+    def ended(self, tokens: Sequence[int]) -> str | None:
+        """Why the text of these new tokens is over, if it is."""
+        if tokens and tokens[-1] in self.ends:
+            return "end"
+        if self.strings and self.found(tokens):
+            return "stop string"
+        return "time" if self.deadline is not None and self.clock() >= self.deadline else None
+
+    def found(self, tokens: Sequence[int]) -> bool:
+        """Whether a stop string ends within the newest token, in the text of the new tokens."""
+        longest = max(map(len, self.strings))
+        tail = list(tokens[-(TAIL + longest) :])
+        text, before = self.decode(tail), self.decode(tail[:-1])
+        return any(text.find(stop) >= 0 and text.find(stop) + len(stop) > len(before) for stop in self.strings)

@@ -65,13 +65,13 @@ def attend(w: Weights, batch: Batch, q: Tensor, k: Tensor, v: Tensor, *, window=
 
     scale None means width^-0.5; window counts keys, the query's own among them (bidirectional: on either side); dropout acts only in
     training. softcap bounds the scaled scores; slopes [Hq]: each head's score falls by its slope for every key further back (ALiBi)."""
-    segments, offset = batch.segments, None
     if batch.cache:
-        k, v = batch.cache.extend(w.prefix, k, v)
-        segments, offset = batch.cache.segments, batch.cache.query_offset
+        assert causal, "only causal attention has a cache"
+        mixed = batch.cache.attend(w.prefix, batch, q, k, v, window=window, scale=scale, softcap=softcap, slopes=slopes)
+        return F.reshape(mixed, (*q.shape[:2], q.shape[2] * v.shape[3]))
     random = {"dropout": dropout, "seed": batch.seed, "stream": stream_of(w.name("attention"))} if batch.training and dropout else {}
-    mixed = F.attention(q, k, v, batch.segments, segments, causal=causal, window=window, scale=scale, query_offset=offset,
-                        softcap=softcap, slopes=slopes, **random)
+    mixed = F.attention(q, k, v, batch.segments, batch.segments, causal=causal, window=window, scale=scale, softcap=softcap,
+                        slopes=slopes, **random)
     return F.reshape(mixed, (*q.shape[:2], q.shape[2] * q.shape[3]))
 
 

@@ -15,16 +15,8 @@ class Cache(Protocol):
 
     capacity: int
 
-    def extend(self, layer: str, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Stores k, v [B,T,Hk,D] of this run and returns all of the layer's [B,S,Hk,D]."""
-
-    @property
-    def segments(self) -> Tensor:
-        """i32 [B,S]: which slots hold a token that may be attended to (0 = none)."""
-
-    @property
-    def query_offset(self) -> Tensor:
-        """i32 [B]: the slot of the first query of this run, in each row."""
+    def attend(self, layer: str, batch: Batch, q: Tensor, k: Tensor, v: Tensor, *, window, scale, softcap, slopes) -> Tensor:
+        """Stores k, v [B,T,Hk,D] of this run and lets q [B,T,Hq,D] attend to all of the layer's: [B,T,Hq,Dv]. Options as in F.attention."""
 
 
 @dataclass(frozen=True, eq=False)

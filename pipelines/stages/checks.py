@@ -83,6 +83,7 @@ def check_generation(context: Context, tokenizer: TextTokenizer, model: Model) -
     """What the stage `generate` would refuse after training is refused before it."""
     from hierarchos.data.encode_chat import ChatEncoder
     from hierarchos.generation.generator import Generator
+    from hierarchos.generation.policy import policy_from
     from pipelines.stages.tokenize import encode_options
 
     config, settings = context.config, context.config.generate
@@ -93,5 +94,6 @@ def check_generation(context: Context, tokenizer: TextTokenizer, model: Model) -
         template = ChatEncoder(tokenizer, encode_options(config)).template
         prompt = template.render([{"role": "user", "content": prompt or ""}], add_generation_prompt=True)
     generator = Generator(model, tokenizer, None)
+    policy = policy_from({"max_new_tokens": settings.max_new_tokens, **settings.options}, "generate.options")
     ids = [0] * PROMPT_TOKENS if prompt is None else generator.encode(prompt)
-    generator.check([ids], [prompt or ""], settings.max_new_tokens)
+    generator.check([ids], [prompt or ""], policy)

@@ -1,14 +1,16 @@
 """The decode programs on the default device agree with the NumPy twins."""
+
 import numpy as np
 import pytest
 
 from hierarchos.generation.generator import Generator
+from hierarchos.generation.policy import Policy
 from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import Spec
-from tests.generation.test_generator import Letters, greedy
+from tests.generation.twins import Letters, greedy
 from tests.models.twin import CONFIGS, model_and_values, run_logits
 
-TOLERANCE = 2e-5      # float32 rounding of two small layers; logits are of size 1 to 5
+TOLERANCE = 2e-5  # float32 rounding of two small layers; logits are of size 1 to 5
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -21,7 +23,7 @@ def test_cached_logits_on_the_device(device, name):
         store.write(key, value)
     maker = Generator(model, Letters(), store)
     prompts = ["prompts", "abc"]
-    results = maker.generate(prompts, max_new_tokens=5)
+    results = maker.generate(prompts, Policy(max_new_tokens=5))
     for result in results:
         assert list(result.ids) == greedy(model, values, Letters().encode(result.prompt), 5)
     ids = Letters().encode("onerowofletters")

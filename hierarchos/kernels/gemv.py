@@ -1,0 +1,193 @@
+"""Products of a few rows with a weight, as decoding has them: memory-bound, with what stands before them folded in.
+
+C [M,N] = activation(scale * P(X) W^T + bias + residual),  M <= MOST_ROWS, W [N,K]
+P: "none" x; "rms" and "layer" norms; "gated" act(x) second
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from hierarchos.kernels.copy import fold_groups, strided_copy
+from hierarchos.kernels.gemm import activate_reference
+from hierarchos.kernels.gemm_layout import ACTIVATIONS, view
+from hierarchos.kernels.launch import F32, U32, In, Launch, Lowering, Operand, Out, Profile, Ref, Work, row_major
+from hierarchos.kernels.norm import norm_reference
+
+PROLOGUES = ("none", "rms", "layer", "gated")  # in the order of their numbers in shaders/include/gemv.glsl
+MOST_ROWS = 8
+MOST_SHARED = 32768  # bytes of P(X) that a workgroup of a GPU keeps
+MOST_AHEAD = 6  # 16-byte loads of a lane asked for before the prologue
+CPU_COLUMNS = 4
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows [M,K] with unit stride along K: where they begin and their distance in elements."""
+
+    ref: Ref
+    stride: int
+
+
+def gemv_reference(op, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """The NumPy twin, in the dtype of the inputs."""
+    named = op.named(inputs)
+    x = prologue_reference(op, named)
+    c = (x @ named["weight"].T) * x.dtype.type(op.scale)
+    c = c if "bias" not in named else c + named["bias"]
+    c = c if "residual" not in named else c + named["residual"]
+    return [activate_reference(op.activation, c)]
+
+
+def prologue_reference(op, named: dict) -> np.ndarray:
+    """P(X)."""
+    x = named["x"]
+    if op.prologue in ("rms", "layer"):
+        return norm_reference(op.prologue, x, named.get("norm_weight"), named.get("norm_bias"), op.eps, op.offset)[0]
+    return activate_reference(op.gate, x) * named["second"] if op.prologue == "gated" else x
+
+
+def takes(k: int, rows: int) -> bool:
+    """Whether these kernels take rows of k elements."""
+    return rows <= MOST_ROWS and k % 16 == 0
+
+
+class Lowerer:
+    """Launches of one product; copies of operands that lie in no rows come first, in the node's workspace."""
+
+    def __init__(self, op, inputs: list[Operand], output: Operand, profile: Profile):
+        self.op, self.profile, self.launches, self.nbytes = op, profile, [], 0
+        self.index = {name: i for i, name in enumerate(op.names)}
+        self.operands = dict(zip(op.names, inputs, strict=True))
+        self.m, self.k, self.n = prod(output.shape[:-1]), self.operands["x"].shape[-1], output.shape[-1]
+        self.c = self.rows_of(Out(0), output)
+
+    def rows(self, name: str) -> Rows | None:
+        """The rows of an input, copied where it is not made of rows; None where there is none."""
+        if name not in self.operands:
+            return None
+        ref, operand = In(self.index[name]), self.operands[name]
+        return self.rows_of(ref, operand) or self.copied(ref, operand)
+
+    @staticmethod
+    def rows_of(ref: Ref, operand: Operand) -> Rows | None:
+        found = view(ref, operand, True)
+        return Rows(ref, found.row) if found is not None and found.column == 1 else None
+
+    def copied(self, ref: Ref, operand: Operand) -> Rows:
+        target = self.work(4 * operand.size)
+        self.launches += strided_copy(
+            ref, target, operand.shape, operand.strides, row_major(operand.shape), self.profile, "gemv operand copy"
+        )
+        return Rows(replace(target, read=True, write=False), operand.shape[-1])
+
+    def work(self, nbytes: int) -> Work:
+        """A part of the workspace that one launch writes."""
+        start = self.nbytes
+        self.nbytes += -(-nbytes // 256) * 256
+        return Work(start, nbytes, read=False)
+
+    def ref(self, name: str) -> Ref | None:
+        return In(self.index[name]) if name in self.index else None
+
+    def lower(self) -> Lowering:
+        self.x, self.second, self.residual = (self.rows(name) for name in ("x", "second", "residual"))
+        fits = 4 * self.m * self.k <= min(MOST_SHARED, self.profile.shared_bytes - 256)
+        if self.profile.device_class == "cpu" or not fits:
+            self.stage()
+        self.launches.append(self.on_cpu() if self.profile.device_class == "cpu" else self.on_gpu(fits))
+        return Lowering(tuple(self.launches), self.nbytes)
+
+    def stage(self) -> None:
+        """P(X) in a launch of its own."""
+        if self.op.prologue == "none":
+            return
+        target, local = self.work(4 * self.m * self.k), self.profile.subgroup
+        constants = (local, self.m, PROLOGUES.index(self.op.prologue), ACTIVATIONS.index(self.op.gate), 0)
+        self.launches.append(
+            Launch(
+                "gemv_prologue",
+                (self.m, 1, 1),
+                self.arguments(Rows(target, self.k), staging=True),
+                constants,
+                f"{self.op.prologue} prologue",
+                8.0 * self.m * self.k,
+                8.0 * self.m * self.k,
+            )
+        )
+        self.x, self.second, self.op = Rows(replace(target, read=True, write=False), self.k), None, replace(self.op, prologue="none")
+
+    def arguments(self, target: Rows, staging: bool = False) -> tuple:
+        prologue, product = self.op.prologue, not staging
+        norm = prologue in ("rms", "layer")
+        refs = (
+            self.x.ref,
+            self.second.ref if prologue == "gated" else None,
+            self.ref("norm_weight") if norm else None,
+            self.ref("norm_bias") if norm else None,
+            self.ref("weight") if product else None,
+            self.ref("bias") if product else None,
+            self.residual.ref if product and self.residual else None,
+            target.ref,
+        )
+        strides = (
+            self.x.stride,
+            self.second.stride if self.second else 0,
+            self.k,
+            self.residual.stride if self.residual else 0,
+            target.stride,
+        )
+        return (*refs, U32(self.n), U32(self.k), *map(U32, strides), F32(self.op.eps), F32(self.op.offset), F32(self.op.scale))
+
+    @property
+    def name(self) -> str:
+        return f"{'' if self.op.prologue == 'none' else self.op.prologue + ' '}gemv {self.m}x{self.n}x{self.k}"
+
+    def launch(self, shader: str, groups: tuple, local: int, extra: tuple) -> Launch:
+        constants = (
+            local,
+            self.m,
+            PROLOGUES.index(self.op.prologue),
+            ACTIVATIONS.index(self.op.gate),
+            ACTIVATIONS.index(self.op.activation),
+            self.op.half,
+            *extra,
+        )
+        size = 2 if self.op.half else 4
+        return Launch(
+            shader,
+            groups,
+            self.arguments(self.c),
+            constants,
+            self.name,
+            2.0 * self.m * self.n * self.k,
+            float(size * self.n * self.k + 4 * self.m * (self.n + self.k)),
+        )
+
+    def on_gpu(self, fits: bool) -> Launch:
+        """Enough workgroups for all compute units, few enough that none repeats the prologue needlessly."""
+        subgroups = 8 if self.n >= 8 * self.profile.compute_units else 4
+        subgroups = min(subgroups, max(1, 256 // self.profile.subgroup))
+        groups = min(-(-self.n // subgroups), 16 * self.profile.compute_units)
+        loads = self.k // (8 if self.op.half else 4)
+        ahead = max(1, min(MOST_AHEAD, -(-loads // self.profile.subgroup)))
+        local = subgroups * self.profile.subgroup
+        return self.launch(
+            "gemv_fused",
+            fold_groups(groups, 1, self.profile),
+            local,
+            (self.m * self.k // 4 if fits else 1, ahead, max(1, local // 4), not fits),
+        )
+
+    def on_cpu(self) -> Launch:
+        columns = CPU_COLUMNS
+        groups = fold_groups(-(-self.n // columns), 1, self.profile)
+        return self.launch("gemv_cpu", groups, self.profile.subgroup, (columns, self.profile.subgroup))
+
+
+def lower_gemv(op, inputs: list[Operand], output: Operand, profile: Profile) -> Lowering:
+    """Launches of a Gemv node."""
+    return Lowerer(op, inputs, output, profile).lower()

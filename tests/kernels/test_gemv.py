@@ -1,0 +1,94 @@
+"""Products of a few rows with norm, gate, bias, residual and activation folded in agree with their NumPy twin."""
+
+import numpy as np
+import pytest
+
+from hierarchos.graph.ops.gemv import Gemv
+from hierarchos.kernels.gemv import lower_gemv
+from hierarchos.kernels.launch import Operand, Profile, row_major
+from tests.support import run_op
+
+RNG = np.random.default_rng(3)
+
+
+def numbers(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def operands(op, rows, k, n):
+    shapes = {
+        "x": (rows, k),
+        "second": (rows, k),
+        "norm_weight": (k,),
+        "norm_bias": (k,),
+        "weight": (n, k),
+        "bias": (n,),
+        "residual": (rows, n),
+    }
+    return [numbers(*shapes[name]) for name in op.names]
+
+
+def half_of(weight: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
+    """Packed pairs u32 [N,K/2], and what they mean."""
+    if kind == 1:
+        short = weight.astype(np.float16)
+        return short.view(np.uint32), short.astype(np.float32)
+    bits = (weight.view(np.uint32) >> 16).astype(np.uint16)
+    return bits.view(np.uint32), (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+CASES = [
+    (Gemv(), 1, 64, 5),
+    (Gemv(has_bias=True, has_residual=True, activation="gelu", scale=0.5), 3, 48, 33),
+    (Gemv("rms", eps=1e-5, norm_weight=True), 1, 576, 40),
+    (Gemv("rms", eps=1e-5, offset=1.0, norm_weight=True, has_residual=True), 2, 32, 9),
+    (Gemv("layer", eps=1e-5, norm_weight=True, norm_bias=True, has_bias=True, activation="gelu_tanh"), 4, 80, 17),
+    (Gemv("layer", eps=1e-5), 2, 16, 3),
+    (Gemv("gated", gate="silu", has_residual=True), 1, 96, 12),
+    (Gemv("gated"), 8, 64, 7),
+]
+
+
+@pytest.mark.parametrize(("op", "rows", "k", "n"), CASES, ids=[f"{i}" for i in range(len(CASES))])
+def test_agrees_with_the_twin(device, op, rows, k, n):
+    arrays = operands(op, rows, k, n)
+    expected = op.reference([a.astype(np.float64) for a in arrays])[0]
+    found = run_op(device, op, *arrays)[0]
+    assert np.abs(found - expected).max() < 3e-6 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_half_weights_are_read_exactly(device, kind, rows):
+    op = Gemv("rms", eps=1e-6, norm_weight=True, half=kind)
+    x, norm, weight = numbers(rows, 96), numbers(96), numbers(21, 96)
+    packed, meant = half_of(weight, kind)
+    expected = Gemv("rms", eps=1e-6, norm_weight=True).reference([a.astype(np.float64) for a in (x, norm, meant)])[0]
+    assert np.abs(run_op(device, op, x, norm, packed)[0] - expected).max() < 3e-6 * np.abs(expected).max()
+
+
+def test_views_are_rows(device):
+    whole = numbers(2, 3 * 32)
+    op = Gemv("gated", gate="gelu")
+    expected = op.reference([whole[:, :32], whole[:, 64:], w := numbers(6, 32)])[0]
+    assert np.abs(run_op(device, op, whole[:, :32], whole[:, 64:], w)[0] - expected).max() < 1e-5
+
+
+def test_a_rerun_gives_the_same_bits(device):
+    op, arrays = CASES[2][0], operands(CASES[2][0], 1, 576, 40)
+    assert np.array_equal(run_op(device, op, *arrays)[0], run_op(device, op, *arrays)[0])
+
+
+def test_long_rows_need_no_shared_memory():
+    def shaders(rows, k):
+        op = Gemv("gated")
+        shapes = (rows, k), (rows, k), (64, k)
+        lowering = lower_gemv(
+            op,
+            [Operand(s, "f32", row_major(s)) for s in shapes],
+            Operand((rows, 64), "f32", (64, 1)),
+            Profile("gpu", subgroup=32, compute_units=16),
+        )
+        return [launch.shader for launch in lowering.launches]
+
+    assert shaders(1, 1536) == ["gemv_fused"] and shaders(4, 14336) == ["gemv_prologue", "gemv_fused"]
