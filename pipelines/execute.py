@@ -9,8 +9,9 @@ from pipelines import resume as resuming
 from pipelines.cache import StageCache
 from pipelines.config import Config
 from pipelines.devices import facts, find_device, first_line
-from pipelines.manifest import describe, typed_command
+from pipelines.manifest import describe, job_hash, typed_command
 from pipelines.planning import check_stages, make_stages, needed_by
+from pipelines.precision import check_precision, precision_line
 from pipelines.progress import Progress
 from pipelines.run_directory import RunDirectory, read_manifest, status_of
 from pipelines.runner import Runner, explain
@@ -33,6 +34,12 @@ class Job:
     device: object = None
     earlier: resuming.Earlier | None = None
     progress: Progress = field(default_factory=Progress)
+    identity: str | None = None
+
+    @property
+    def known_as(self) -> str:
+        """The hash by which the job is known again; a sweep gives it where it chooses the device of a job itself."""
+        return self.identity or job_hash(self.config)
 
     @property
     def outputs(self) -> Path:
@@ -71,6 +78,8 @@ def prepare_composed(composed: object, words: list[str], required: set[str], pro
     raise_all(without_effect(config, words))
     check_stages(stages, config)
     device = find_device(config.device) if any(stage.uses_device for stage in stages) else None
+    if device is not None:
+        check_precision(config.precision, device)
     return Job(config, words, stages, device, progress=progress or Progress())
 
 
@@ -88,6 +97,8 @@ def run(job: Job, sweep: str | None = None) -> RunDirectory:
         return RunDirectory(job.earlier.path, read_manifest(job.earlier.path))
     if job.device is not None:
         job.progress.line(first_line(job.device))
+        if line := precision_line(job.config.precision, job.device):
+            job.progress.line(line)
     directory, before = open_directory(job, sweep)
     with directory.at_work():
         job.progress.line(f"run: {directory.path}")
@@ -99,7 +110,7 @@ def run(job: Job, sweep: str | None = None) -> RunDirectory:
 
 def open_directory(job: Job, sweep: str | None) -> tuple[RunDirectory, dict]:
     """A new run directory, or the earlier one with what its stages had done."""
-    manifest = describe(job.config, typed_command(), facts(job.device) if job.device else None)
+    manifest = describe(job.config, typed_command(), facts(job.device) if job.device else None) | {"job": job.known_as}
     words = without_resume(job.words)
     if job.earlier is None:
         manifest |= {"sweep": sweep} if sweep else {}

@@ -15,10 +15,10 @@ layout(constant_id = 3) const bool BFLOAT = false;
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Halves { uint16_t at[]; };
 
 layout(push_constant, scalar) uniform Arguments {
-    Halves x;
+    uint64_t x_address;
     Floats cosine, sine;
     Ints positions;
-    Halves y;
+    uint64_t y_address;
     uvec3 stride, stride_y;
     uint tokens, times, heads, channels, half_, table_rows, heads_each;
 };
@@ -27,6 +27,7 @@ float wide(const uint bits) { return BFLOAT ? from_bf16(bits) : from_f16(bits); 
 uint narrow(const float value) { return BFLOAT ? to_bf16(value) : to_f16(value); }
 
 void main() {
+    Halves x = Halves(x_address), y = Halves(y_address);
     const uint each = channels - half_, index = gl_GlobalInvocationID.x, i = index % each;
     const bool live = index / each < tokens, rotated = i < half_;
     const uint token = min(index / each, tokens - 1), sequence = token / times, time = token % times;

@@ -21,7 +21,7 @@ from hierarchos.kernels.launch import item_bytes
 from hierarchos.vulkan import Shader
 
 FIXED_NUMBERS = 4                                   # count, chunk, lines, zero
-ADD, MULTIPLY, DIVIDE, LESS, MINIMUM, U_CONVERT = 128, 132, 134, 176, 38, 113
+ADD, MULTIPLY, DIVIDE, LESS, MINIMUM, U_CONVERT, CONVERT_TO_POINTER = 128, 132, 134, 176, 38, 113, 120
 OPEN = -1                                           # a size or stride that comes as a push constant
 
 
@@ -95,13 +95,20 @@ class _Kernel(Primitives):
         return asm.type(s.TYPE_POINTER, s.PHYSICAL_CLASS, block)
 
     def _push_block(self) -> int:
-        asm, pointers = self.asm, [self.pointers[d] for d in self.operand_dtypes]
+        asm, pointers = self.asm, [self._address_type(d) for d in self.operand_dtypes]
         block = asm.fresh_type(s.TYPE_STRUCT, *pointers, *[asm.u32] * (FIXED_NUMBERS + self.opened))
         asm.decorate(block, s.BLOCK)
         for member in range(len(pointers) + FIXED_NUMBERS + self.opened):
             offset = 8 * min(member, len(pointers)) + 4 * max(0, member - len(pointers))
             asm.decorations.append((s.MEMBER_DECORATE, block, member, s.OFFSET, offset))
         return asm.variable(block, s.PUSH_CONSTANT_CLASS)
+
+    def _address_type(self, dtype: str) -> int:
+        """How an operand's address comes: to halves as a number, because older validation layers look for 16-bit data behind pointers."""
+        if item_bytes(dtype) == 4:
+            return self.pointers[dtype]
+        self.asm.capabilities[(s.CAPABILITY, s.INT64)] = None
+        return self.asm.type(s.TYPE_INT, 64, 0)
 
     def _builtin(self, type_: int, number: int) -> int:
         variable = self.asm.variable(type_, s.INPUT_CLASS)
@@ -115,9 +122,13 @@ class _Kernel(Primitives):
         pointer = asm.type(s.TYPE_POINTER, s.PUSH_CONSTANT_CLASS, type_)
         return asm.value(s.LOAD, type_, asm.value(s.ACCESS_CHAIN, pointer, self.push, asm.number("i32", member)))
 
+    def _buffer(self, member: int, dtype: str) -> int:
+        address = self._argument(member, self._address_type(dtype))
+        return self.asm.value(CONVERT_TO_POINTER, self.pointers[dtype], address) if item_bytes(dtype) == 2 else address
+
     def _load_arguments(self) -> None:
         asm, count = self.asm, len(self.operand_dtypes)
-        self.buffers = [self._argument(i, self.pointers[d]) for i, d in enumerate(self.operand_dtypes)]
+        self.buffers = [self._buffer(i, d) for i, d in enumerate(self.operand_dtypes)]
         self.count, self.chunk, self.lines, zero = (self._argument(count + i, asm.u32) for i in range(FIXED_NUMBERS))
         self.own = [asm.value(MULTIPLY, asm.u32, zero, asm.number("u32", k + 1)) for k in range(count)]
         following = iter(range(count + FIXED_NUMBERS, count + FIXED_NUMBERS + self.opened))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hierarchos.nn.weights import ParameterSpec
 from hierarchos.training.graphs import Update
+from hierarchos.training.precision import FP32, Precision
 from hierarchos.training.settings import OptimizerSettings, TrainSettings, decays
 
 
@@ -30,7 +31,7 @@ def groups_of(specs: Sequence[ParameterSpec], optimizer: OptimizerSettings) -> t
     return tuple(dict.fromkeys((*USUAL, *(group_of(spec, optimizer) for spec in specs if spec.trained))))
 
 
-def update_of(floats: int, specs: Sequence[ParameterSpec], settings: TrainSettings) -> Update:
+def update_of(floats: int, specs: Sequence[ParameterSpec], settings: TrainSettings, precision: Precision = FP32) -> Update:
     """The optimizer step of a run over arenas of `floats` floats."""
     optimizer = settings.optimizer
-    return Update(floats, optimizer.name, optimizer.momentum > 0, settings.max_grad_norm, len(groups_of(specs, optimizer)))
+    return Update(floats, optimizer.name, optimizer.momentum > 0, settings.max_grad_norm, len(groups_of(specs, optimizer)), precision)

@@ -17,6 +17,7 @@ from hierarchos.training.checkpoint import Checkpoint, latest_checkpoint, prune,
 from hierarchos.training.errors import NotFinite
 from hierarchos.training.graphs import GRADIENTS, PARAMETERS
 from hierarchos.training.metrics import MetricsFile
+from hierarchos.training.precision import FP32, SMALLEST_SCALE, Precision
 from hierarchos.training.schedule import learning_rate
 from hierarchos.training.settings import TrainSettings, total_steps
 from hierarchos.training.state import TrainingState
@@ -56,6 +57,8 @@ class StepReport:
     learning_rate: float
     tokens: int
     seconds: float
+    loss_scale: float | None = None                 # fp16 only, and the steps that it has skipped so far
+    skipped: int | None = None
 
 
 @dataclass
@@ -67,6 +70,7 @@ class Counters:
     best_loss: float | None = None
     best_step: int | None = None
     validation_loss: float | None = None
+    skipped: int = 0                                # steps whose gradients overflowed (fp16)
 
 
 @dataclass(frozen=True)
@@ -87,11 +91,12 @@ class Trainer:
     """Trains `model` on `train`, in `folder` (metrics.jsonl, checkpoints/), and tells `observer`."""
 
     def __init__(self, model: Model, settings: TrainSettings, train: Batches, validation: Sequence[dict], device: Device, folder: Path, *,
-                 seed: int = 0, observer: Observer | None = None, profile: bool = False, fingerprint: str = ""):
+                 seed: int = 0, observer: Observer | None = None, profile: bool = False, fingerprint: str = "",
+                 precision: Precision = FP32):
         self.model, self.settings, self.train_batches, self.validation = model, settings, train, validation
         self.folder, self.seed, self.observer, self.fingerprint = Path(folder), seed, observer, fingerprint
         self.steps = total_steps(settings, len(train))
-        self.state = TrainingState(model, device, settings.optimizer)
+        self.state = TrainingState(model, device, settings.optimizer, precision)
         self.step = TrainStep(self.state, settings, seed, profile)
         self.counters = Counters()
         self.last_loss: float | None = None
@@ -111,6 +116,7 @@ class Trainer:
             verify(found)
             self.state.restore(found.state_file)
             self.counters = Counters(**found.manifest["counters"])
+            self.step.skipped = self.counters.skipped
         return found
 
     def run(self) -> TrainResult:
@@ -121,7 +127,8 @@ class Trainer:
             if self.observer:
                 self.observer.started(self)
             for report in self.remaining_steps():
-                metrics.write(**asdict(report), tokens_per_second=round(report.tokens / report.seconds, 1))
+                known = {name: value for name, value in asdict(report).items() if value is not None and math.isfinite(value)}
+                metrics.write(**known, tokens_per_second=round(report.tokens / report.seconds, 1))
                 if self.observer:
                     self.observer.stepped(report)
                 self.after_step(report.step, metrics)
@@ -133,15 +140,20 @@ class Trainer:
         """Runs one step after the other."""
         while self.counters.step < self.steps:
             number, begun = self.counters.step, time.perf_counter()
-            rate = learning_rate(number, self.steps, self.settings.learning_rate, self.settings.schedule.name,
-                                 self.settings.schedule.warmup, self.settings.schedule.floor)
+            rate = self.rate(number)
             outcome = self.step.run(self.step_batches(number), number, rate)
             self.require_finite(outcome, number + 1)
+            scaled = outcome.loss_scale is not None
             self.counters.step += 1
             self.counters.tokens += round(outcome.tokens)
             self.last_loss = outcome.loss
             yield StepReport(number + 1, self.steps, outcome.loss, outcome.gradient_norm, rate, round(outcome.tokens),
-                             time.perf_counter() - begun)
+                             time.perf_counter() - begun, outcome.loss_scale, self.counters.skipped if scaled else None)
+
+    def rate(self, number: int) -> float:
+        """Learning rate of step `number` (0-based)."""
+        schedule = self.settings.schedule
+        return learning_rate(number, self.steps, self.settings.learning_rate, schedule.name, schedule.warmup, schedule.floor)
 
     def step_batches(self, number: int) -> list[dict]:
         """The batches of optimizer step `number` (0-based). Where `epochs` decide, the last step ends with the last epoch."""
@@ -152,11 +164,18 @@ class Trainer:
         return [self.train_batches.batch(index) for index in range(first, end)]
 
     def require_finite(self, outcome: StepResult, step: int) -> None:
-        """Raises NotFinite, with the first bad tensor; the weights are still those of the step before."""
+        """Raises NotFinite, with the first bad tensor; the weights are still those of the step before.
+
+        Gradients that overflow under a loss scale above its least only count as a skipped step: the scale has been halved."""
         if math.isfinite(outcome.loss) and math.isfinite(outcome.gradient_norm):
             return
+        if math.isfinite(outcome.loss) and (outcome.loss_scale or 0.0) > SMALLEST_SCALE:
+            self.counters.skipped += 1
+            self.step.skipped = self.counters.skipped
+            return
         weight, gradient = self.state.first_bad(PARAMETERS), self.state.first_bad(GRADIENTS)
-        raise NotFinite(step, outcome.loss, outcome.gradient_norm, weight, gradient, latest_checkpoint(self.checkpoint_folder))
+        raise NotFinite(step, outcome.loss, outcome.gradient_norm, weight, gradient, latest_checkpoint(self.checkpoint_folder),
+                        outcome.loss_scale is not None)
 
     def after_step(self, step: int, metrics: MetricsFile) -> None:
         """Validation and checkpoint where they are due."""

@@ -13,6 +13,7 @@ from hierarchos.models.family import Model
 from hierarchos.nn.weights import ParameterSpec
 from hierarchos.training.graphs import DECAY_GROUPS, FIRST, FROZEN, GRADIENTS, PARAMETERS, SECOND
 from hierarchos.training.groups import group_of, groups_of
+from hierarchos.training.precision import FP32, LOSS_SCALE, SCALING, Precision
 from hierarchos.training.settings import OptimizerSettings
 
 if TYPE_CHECKING:
@@ -28,16 +29,18 @@ class TrainingState:
 
     specs: of the trained parameters, which a checkpoint holds; frozen: of those that stay as they are."""
 
-    def __init__(self, model: Model, device: Device, optimizer: OptimizerSettings | None):
-        self.model, self.device, self.optimizer = model, device, optimizer
+    def __init__(self, model: Model, device: Device, optimizer: OptimizerSettings | None, precision: Precision = FP32):
+        self.model, self.device, self.optimizer, self.precision = model, device, optimizer, precision
         parameters = model.parameters
         self.specs, self.frozen = ([spec for spec in parameters if spec.trained is trained] for trained in (True, False))
         self.groups = groups_of(self.specs, optimizer) if optimizer else ()
         self.moments = moment_arenas(optimizer) if optimizer else ()
         self.store = StateStore(device)
-        self.floats = allocate_state(self.store, parameters, optimizer)
+        self.floats = allocate_state(self.store, parameters, optimizer, precision)
         if optimizer:
             self.store.write(DECAY_GROUPS, self.decay_groups())
+        if optimizer and precision.scaled:
+            self.store.write(LOSS_SCALE, [precision.loss_scale])
 
     def decay_groups(self) -> np.ndarray:
         """u32 [floats / BLOCK]: the number of each parameter's group."""
@@ -65,6 +68,8 @@ class TrainingState:
         for arena in (PARAMETERS, *self.moments):
             for spec in self.specs:
                 yield f"{arena}/{spec.name}", spec.name if arena == PARAMETERS else f"{arena}/{spec.name}"
+        for name in self.precision.states if self.optimizer else ():
+            yield f"{SCALING}/{name}", name
 
     def save(self, path: Path) -> None:
         """Writes the state file of a checkpoint, one tensor after the other."""
@@ -77,8 +82,10 @@ class TrainingState:
         from safetensors import safe_open
 
         with safe_open(path, framework="numpy") as file:
+            there = set(file.keys())
             for name, held in self.entries():
-                self.store.write(held, file.get_tensor(name))
+                if name in there or not name.startswith(SCALING):       # a run that was begun in another precision has no loss scale
+                    self.store.write(held, file.get_tensor(name))
 
     def first_bad(self, arena: str) -> str | None:
         """The first tensor of an arena, in model order, that holds a value that is not finite."""
@@ -102,7 +109,8 @@ class StoredTensor:
         return self.store.read(self.name)
 
 
-def allocate_state(store: StateStore | StoreLayout, specs: Sequence[ParameterSpec], optimizer: OptimizerSettings | None) -> int:
+def allocate_state(store: StateStore | StoreLayout, specs: Sequence[ParameterSpec], optimizer: OptimizerSettings | None,
+                   precision: Precision = FP32) -> int:
     """Makes the arenas of training (of evaluation, without an optimizer) on a device, or only their layout; returns the floats of each."""
     layout = store if isinstance(store, StoreLayout) else store.layout
     frozen = {spec.name: Spec(spec.shape) for spec in specs if not spec.trained}
@@ -114,6 +122,8 @@ def allocate_state(store: StateStore | StoreLayout, specs: Sequence[ParameterSpe
         for arena in (GRADIENTS, *moment_arenas(optimizer)):
             store.mirror(arena, of=PARAMETERS)
         store.allocate(DECAY, {DECAY_GROUPS: Spec((floats // BLOCK,), "u32")})
+        if precision.scaled:
+            store.allocate(SCALING, precision.states)
     return floats
 
 

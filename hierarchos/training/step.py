@@ -10,6 +10,7 @@ from hierarchos.graph.tensor import Graph
 from hierarchos.kernels.optimizer import adamw_scalars, sgd_scalars
 from hierarchos.training.graphs import gradient_graph, loss_graph, step_graph, update_graph
 from hierarchos.training.groups import update_of
+from hierarchos.training.precision import LOSS_SCALE
 from hierarchos.training.settings import TrainSettings
 from hierarchos.training.state import TrainingState
 
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepResult:
-    """Loss (mean over the trained tokens of the step), norm of the unclipped gradient, trained tokens."""
+    """Loss (mean over the trained tokens of the step), norm of the unclipped gradient, trained tokens, loss scale where there is one."""
 
     loss: float
     gradient_norm: float
     tokens: float
+    loss_scale: float | None = None
 
 
 class TrainStep:
@@ -31,8 +33,9 @@ class TrainStep:
 
     def __init__(self, state: TrainingState, settings: TrainSettings, seed: int = 0, profile: bool = False):
         self.state, self.settings, self.seed, self.profile = state, settings, seed, profile
-        self.options = {"dropout": settings.dropout, "recompute": settings.recompute}
-        self.update = update_of(state.floats, state.specs, settings)
+        self.options = {"dropout": settings.dropout, "recompute": settings.recompute, "precision": state.precision}
+        self.update = update_of(state.floats, state.specs, settings, state.precision)
+        self.skipped = 0                            # steps whose gradients overflowed: the optimizer does not count them
         self.programs: dict[tuple, Program] = {}
 
     def program(self, key: tuple, graph: Callable[[], Graph]) -> Program:
@@ -55,7 +58,7 @@ class TrainStep:
 
     def loss_program(self, rows: int, length: int) -> Program:
         """The validation loss of one batch."""
-        return self.program(("validation", rows, length), lambda: loss_graph(self.state.model, rows, length))
+        return self.program(("validation", rows, length), lambda: loss_graph(self.state.model, rows, length, self.state.precision))
 
     def run(self, batches: Sequence[dict], step: int, rate: float) -> StepResult:
         """Step `step` (0-based) over `batches` with learning rate `rate`."""
@@ -64,17 +67,18 @@ class TrainStep:
         if self.settings.accumulation == 1:
             program = self.step_program(*batches[0]["ids"].shape)
             results = program.run(self.feeds(program, batches[0], tokens, step, 0) | scalars)
-            return self.result([results["loss"]], results["square_norm"], tokens)
+            return self.result([results["loss"]], results, tokens)
         losses = []
         for index, batch in enumerate(batches):
             program = self.gradient_program(*batch["ids"].shape, accumulate=index > 0)
             losses.append(program.run(self.feeds(program, batch, tokens, step, index))["loss"])
         update = self.program(("update",), lambda: update_graph(self.update))
-        return self.result(losses, update.run(scalars)["square_norm"], tokens)
+        return self.result(losses, update.run(scalars), tokens)
 
     @staticmethod
-    def result(losses: list, square_norm: np.ndarray, tokens: float) -> StepResult:
-        return StepResult(sum(float(loss) for loss in losses), float(square_norm[0]) ** 0.5, tokens)
+    def result(losses: list, update: dict[str, np.ndarray], tokens: float) -> StepResult:
+        scale = float(update[LOSS_SCALE][0]) if LOSS_SCALE in update else None
+        return StepResult(sum(float(loss) for loss in losses), float(update["square_norm"][0]) ** 0.5, tokens, scale)
 
     def feeds(self, program: Program, batch: dict, tokens: float, step: int, index: int) -> dict:
         """Inputs of one batch; token weights are divided by the `tokens` of the whole step."""
@@ -88,7 +92,7 @@ class TrainStep:
         optimizer = self.settings.optimizer
         groups = [(rate * group.rate, optimizer.weight_decay if group.decays else 0.0) for group in self.state.groups]
         if optimizer.name == "adamw":
-            return adamw_scalars(step + 1, groups, (optimizer.beta1, optimizer.beta2), optimizer.eps)
+            return adamw_scalars(step + 1 - self.skipped, groups, (optimizer.beta1, optimizer.beta2), optimizer.eps)
         return sgd_scalars(groups, optimizer.momentum)
 
     def evaluate(self, batches: Iterable[dict]) -> float:

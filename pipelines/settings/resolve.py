@@ -95,8 +95,6 @@ def conflicts(config: Config, required: set[str] = frozenset()) -> list[UserErro
     A missing value in `required` is not told here: it has been, or no stage of the pipeline needs it."""
     found = []
     train, model = config.train, config.model
-    if config.precision.compute != "fp32":
-        found.append(_conflict(f"precision.compute={config.precision.compute} is not available yet", "precision=fp32"))
     if train.steps is not None and train.schedule.warmup > train.steps:
         found.append(_conflict(f"train.schedule.warmup={train.schedule.warmup:g} is longer than train.steps={train.steps}"))
     context = model.config.get("max_position_embeddings", model.config.get("n_positions"))

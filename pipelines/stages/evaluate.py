@@ -26,16 +26,17 @@ class Evaluate(BaseStage):
     def run(self, context: Context) -> dict:
         """Reads the package back from disk: what is measured is what was written."""
         from hierarchos.training.need import Planner
+        from hierarchos.training.precision import Precision
         from hierarchos.training.state import TrainingState
         from hierarchos.training.step import TrainStep, trained_tokens
 
-        config = context.config
+        config, precision = context.config, Precision.of(context.config.precision)
         loaded = package_of(context)
         size = config.evaluate.batch_size
         stream = batches(context, VALIDATION, loaded.model, size, False) or batches(context, TRAIN, loaded.model, size, False)
         count = min(len(stream), config.evaluate.max_batches or len(stream))
-        require_memory(context, "evaluation", Planner(loaded.model, context.device).evaluation(stream.shapes()), smaller_batches)
-        state = TrainingState(loaded.model, context.device, optimizer=None)
+        require_memory(context, "evaluation", Planner(loaded.model, context.device, precision).evaluation(stream.shapes()), smaller_batches)
+        state = TrainingState(loaded.model, context.device, optimizer=None, precision=precision)
         state.load(loaded.values())
         step, bar, loss, tokens = TrainStep(state, config.train), context.progress.start("evaluate", count), 0.0, 0.0
         for index, batch in enumerate(islice(stream.epoch(), count)):

@@ -37,11 +37,12 @@ class Train(BaseStage):
     uses_device = True
 
     def settings(self, config: Config) -> dict:
-        """The loop, the fresh model's shape, and how rows are laid into batches."""
+        """The loop, the fresh model's shape, how rows are laid into batches, and number formats."""
         data = {name: getattr(config.data, name) for name in ("layout", "pad_to", "pad_multiple", "mask_share", "mask_whole_words")}
         model = {"source": config.model.source, "config": config.model.config}
         peft = {name: value for name, value in dataclasses.asdict(config.peft).items() if name not in NOT_TRAINED}
-        return {"train": dataclasses.asdict(config.train), "model": model, "data": data, "peft": peft}
+        return {"train": dataclasses.asdict(config.train), "model": model, "data": data, "peft": peft,
+                "precision": dataclasses.asdict(config.precision)}
 
     def folder_in(self, run: Path, default: Path) -> Path:
         """Training writes at the top of the run directory."""
@@ -50,6 +51,7 @@ class Train(BaseStage):
     def run(self, context: Context) -> dict:
         """Runs all remaining steps; raises NotFinite when a loss is not a number."""
         from hierarchos.training.loop import Trainer
+        from hierarchos.training.precision import Precision
 
         config, tokenizer = context.config, tokenizer_of(context)
         model, values = start_model(context, tokenizer)
@@ -60,7 +62,8 @@ class Train(BaseStage):
         need = planned_need(context, model, train, validation)
         observer = ProgressObserver(context)
         trainer = Trainer(model, config.train, train, validation, context.device, context.folder, seed=config.run.seed,
-                          observer=observer, profile=config.run.profile, fingerprint=hash_json(self.settings(config)))
+                          observer=observer, profile=config.run.profile, fingerprint=hash_json(self.settings(config)),
+                          precision=Precision.of(config.precision))
         first = values()
         if context.resuming and resumed(context, trainer):
             trainer.state.load_frozen(first)
@@ -77,9 +80,10 @@ def planned_need(context: Context, model: Model, train: BatchStream, validation:
     """What the run needs at its largest batches; raises DoesNotFit, with settings that would fit, before anything is allocated."""
     from hierarchos.training.advice import alternatives, states
     from hierarchos.training.need import Planner
+    from hierarchos.training.precision import Precision
     from hierarchos.vulkan.errors import OutOfMemory
 
-    settings, planner, shapes = context.config.train, Planner(model, context.device), train.shapes()
+    settings, planner, shapes = context.config.train, Planner(model, context.device, Precision.of(context.config.precision)), train.shapes()
     refuse_hopeless(context, "training", states(planner, settings))
     try:
         need = planner.training(settings, shapes, sorted({batch["ids"].shape for batch in validation}))

@@ -120,6 +120,12 @@ device.max_submit_ms must be above 0, not 0
     choosing("precision that is not there yet", ["train", "precision=int8"], """\
 precision=int8 is not there                command line
   there is: bf16, fp16, fp32               nothing was started"""),
+    choosing("format that the device lacks", ["train", "device=1", "precision=bf16"], """\
+Intel(R) UHD Graphics 630 cannot compute in bf16: it has no 16-bit storage
+  precision.compute
+  it has fp32
+  try  precision=fp32
+  nothing was started"""),
     choosing("only a device that lacks features", ["train"], """\
 no usable Vulkan device; found:            device.select
   3  GeForce GT 710  (discrete, NVIDIA 470.256)  lacks scalarBlockLayout, timelineSemaphore
