@@ -13,8 +13,11 @@ from pipelines.settings.folders import Folders
 
 def run(words: list[str]) -> int:
     """Prints a line for each file; status 2 when one is wrong."""
+    from pipelines.settings.compose import many
+
     folders = Folders.find()
-    results = [check(*target, folders) for target in targets(words, folders)]
+    with many(folders):
+        results = [check(*target, folders) for target in targets(words, folders)]
     wrong = results.count(False)
     print(f"{len(results)} checked, {wrong} wrong")
     return 2 if wrong else 0

@@ -54,5 +54,14 @@ class SweepConfig:
     fail_fast: bool = setting(False)
     """Stops the sweep at the first run that fails."""
 
+    retries: int = setting(0, at_least=0)
+    """Times that a failed job is tried again, from its last checkpoint."""
+
+    devices: list[Any] = setting([])
+    """Devices among which jobs are spread, as `device.select` names them: [0, 1]; each job is then a process of its own."""
+
+    jobs_per_device: int = setting(1, at_least=1)
+    """Jobs at once on each device."""
+
     again: bool = setting(False)
     """Runs jobs again that an earlier sweep with the same settings has finished."""

@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hydra import version
 from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
@@ -58,7 +60,26 @@ def check_request(pipeline: str, words: Sequence[str], folders: Folders, multiru
 
 
 def hydra_for(folders: Folders) -> Hydra:
-    """A Hydra instance that searches these folders."""
+    """A Hydra instance that searches these folders; the keys that files require are noted anew."""
+    source.forget()
+    return _instance(folders)
+
+
+@contextmanager
+def many(folders: Folders) -> Iterator[None]:
+    """While it lasts, files are read once for all compositions."""
+    loader = _instance(folders).config_loader
+    before = loader.repository
+    loader.repository = source.KeptAnswers(before)
+    try:
+        yield
+    finally:
+        loader.repository = before
+
+
+@lru_cache(maxsize=1)
+def _instance(folders: Folders) -> Hydra:
+    """Files are read for each composition; only the search path and the schema are kept."""
     version.setbase("1.3")
     source.register()
     typed.register()

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import yaml
@@ -121,7 +122,13 @@ class FileCheck:
 
 
 def read(path: Path) -> tuple[yaml.Loader, yaml.Node | None, str]:
-    """A file as a tree with line numbers; UserError when it is not UTF-8 or not YAML."""
+    """A file as a tree with line numbers; UserError when it is not UTF-8 or not YAML. Read once while it does not change."""
+    found = path.stat()
+    return _read(path, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=256)
+def _read(path: Path, *_: int) -> tuple[yaml.Loader, yaml.Node | None, str]:
     try:
         text = path.read_text(encoding="utf-8")
         loader = get_yaml_loader()(text)

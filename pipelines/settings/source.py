@@ -1,6 +1,8 @@
 """How Hydra reads our configuration files: like its own file source, but a file's package never depends on a header line's place."""
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
@@ -11,6 +13,8 @@ from omegaconf import Container, OmegaConf
 
 from pipelines.hashing import flatten
 from pipelines.settings.header import package_of
+
+MARKS = "required"          # in a file's header: the keys that it marks with ???
 
 
 class HierarchosConfigSource(FileConfigSource):
@@ -24,12 +28,39 @@ class HierarchosConfigSource(FileConfigSource):
         result = super().load_config(config_path)
         text = (Path(self.path) / self._normalize_file_name(config_path)).read_text(encoding="utf-8")
         package = package_of(config_path, text)
-        result.header["package"] = package or "_global_"
-        required.update(marked(result.config, package))
+        result.header |= {"package": package or "_global_", MARKS: marked(result.config, package)}
+        required.update(result.header[MARKS])
         return result
 
 
-required: set[str] = set()      # keys that the files read since the last `register` mark with ???; merging would drop the mark
+class KeptAnswers:
+    """A repository of configuration files that answers a question only once: for many compositions while no file changes."""
+
+    ASKED = ("load_config", "group_exists", "config_exists", "get_group_options")
+
+    def __init__(self, repository: object):
+        self.repository = repository
+        self.answers: dict[tuple, object] = {}
+
+    def __getattr__(self, name: str) -> object:
+        method = getattr(self.repository, name)
+        return partial(self.ask, name, method) if name in self.ASKED else method
+
+    def __deepcopy__(self, _: dict) -> KeptAnswers:
+        return self                               # Hydra copies its repository for each composition
+
+    def ask(self, name: str, method: Callable, *arguments: object, **named: object) -> object:
+        """The kept answer, or a new one; what a file requires is noted for each composition."""
+        question = (name, arguments, tuple(sorted(named.items())))
+        if question not in self.answers:
+            self.answers[question] = method(*arguments, **named)
+        answer = self.answers[question]
+        if isinstance(answer, ConfigResult):
+            required.update(answer.header.get(MARKS) or [])
+        return answer
+
+
+required: set[str] = set()      # keys that the files read since the last `forget` mark with ???; merging would drop the mark
 
 
 def marked(config: Container, package: str) -> list[str]:
@@ -38,8 +69,12 @@ def marked(config: Container, package: str) -> list[str]:
     return [key for key, value in values.items() if value == "???"]
 
 
-def register() -> None:
-    """Makes the source known to Hydra and forgets which keys were required."""
+def forget() -> None:
+    """Forgets which keys earlier compositions required."""
     required.clear()
+
+
+def register() -> None:
+    """Makes the source known to Hydra."""
     Plugins.instance()                                    # discovers Hydra's own sources first
     SourcesRegistry.instance().register(HierarchosConfigSource)

@@ -6,9 +6,11 @@ import pytest
 
 from hierarchos.resources import resource
 from pipelines.settings.folders import Folders, listed
+from pipelines.stages import STAGES
 from tests.bad_input.table import Wrong, by_name
 
 MODELS = listed(Folders((resource("configs"),)).options("model"))
+PIPELINES = ", ".join(sorted([*Folders((resource("configs"),)).options("pipeline"), "fake"]))
 MINE = "configs/experiment/mine.yaml"
 
 
@@ -133,10 +135,10 @@ data.path=[a b cannot be read              command line
     line("pipeline as a setting", ["train", "pipeline=generate"], """\
 the pipeline is the first word             command line
   try  hierarchos generate                 nothing was started"""),
-    line("unknown pipeline", ["trian"], """\
+    line("unknown pipeline", ["trian"], f"""\
 trian is neither a pipeline nor a command  command line
   did you mean  train ?
-  pipelines: evaluate, fake, finetune, generate, train; commands: hierarchos --help
+  pipelines: {PIPELINES}; commands: hierarchos --help
   nothing was started"""),
     line("path that nothing reads", ["train", "data.path=rows.jsonl"], """\
 data.path=rows.jsonl decides nothing beside data.source=corpus
@@ -175,10 +177,10 @@ train.sequence_length=4096 is longer than the model's context of 512
     line("a source without its path", ["train", "data.source=files"], """\
 data.source=files needs data.path          configuration
   try  data.path=...                       nothing was started"""),
-    line("unknown stage", ["train", "pipeline.stages=[acquire,tokenise]"], """\
+    line("unknown stage", ["train", "pipeline.stages=[acquire,tokenise]"], f"""\
 tokenise is not a stage                    pipeline.stages
   did you mean  tokenize ?
-  there is: acquire, tokenize, train, export, evaluate, generate; or a mapping with _target_
+  there is: {", ".join(STAGES)}; or a mapping with _target_
   nothing was started"""),
     line("stages out of order", ["train", "pipeline.stages=[acquire,train]"], """\
 train needs tokenize before it             pipeline.stages
@@ -339,9 +341,9 @@ os.getcwd is not a stage                   pipeline.stages
     line("stage that cannot be imported", ["train", "pipeline.stages=[{_target_: nope.Nope}]"], """\
 the stage nope.Nope cannot be made         pipeline.stages
   Error locating target 'nope.Nope'        nothing was started"""),
-    line("no stages", ["train", "pipeline.stages=[]"], """\
+    line("no stages", ["train", "pipeline.stages=[]"], f"""\
 the pipeline has no stages                 pipeline.stages
-  there is: acquire, tokenize, train, export, evaluate, generate
+  there is: {", ".join(STAGES)}
   nothing was started"""),
     line("pipeline name that is a path", ["train", "pipeline.name=../x"], """\
 pipeline.name=../x must be the name of one folder

@@ -22,7 +22,7 @@ class Words(BaseStage):
 
 
 class Learn(BaseStage):
-    """Reads the words. Fails for learning rate 13; kills its process the first time for 14; interrupts for 15."""
+    """Reads the words. Fails for learning rate 13, the first time for 16; kills its process the first time for 14; interrupts for 15."""
 
     name = "learn"
     groups = ("train",)
@@ -38,6 +38,9 @@ class Learn(BaseStage):
         if rate == 15 and not told.exists():
             told.write_text("", encoding="utf-8")
             raise KeyboardInterrupt
+        if rate == 16 and not told.exists():
+            told.write_text("", encoding="utf-8")
+            raise ArithmeticError("only the first time")
         words = (context.artefacts["words"].folder / "words.txt").read_text(encoding="utf-8")
         with Path(context.config.run.outputs, "learned.txt").open("a", encoding="utf-8") as file:
             file.write(f"{rate}\n")

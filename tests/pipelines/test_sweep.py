@@ -2,9 +2,16 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+from dataclasses import replace
+from io import StringIO
 
 import pytest
+import yaml
+
+from pipelines.sweeping.rows import read_rows
+from tests.pipelines.conftest import ROOT
 
 SWEEP = ["fake", "-m"]
 
@@ -19,7 +26,7 @@ def test_every_combination_runs_in_a_directory_of_its_own(place):
     assert ended.status == 0
     assert learned(place) == ["1.0", "1.0", "2.0", "2.0"] and len(place.runs()) == 4
     assert "4 jobs," in ended.out and "job  train.learning_rate  tokenizer.vocab_size  status  loss  run" in ended.out
-    assert sorted(path.name for path in place.path.glob("outputs/sweeps/*/*")) == ["jobs", "multirun.yaml"]
+    assert sorted(path.name for path in place.path.glob("outputs/sweeps/*/*")) == ["jobs", "sweep.json"]
 
 
 def test_failing_job_is_one_line_with_its_traceback_in_its_log(place):
@@ -99,3 +106,87 @@ def test_looking_at_a_sweep_lists_its_jobs_and_creates_nothing(place):
     assert ended.status == 0 and place.files() == []
     jobs = [line.split(" model=")[0] for line in ended.out.splitlines()]
     assert jobs == ["job 0: train.learning_rate=0.001", "job 1: train.learning_rate=0.0003"]
+
+
+def rows(place) -> list[dict]:
+    """The rows of the newest sweep."""
+    newest = max(place.path.glob("outputs/sweeps/*"), key=lambda path: path.stat().st_mtime_ns)
+    return read_rows(newest)
+
+
+def test_sweep_of_24_jobs_that_is_killed_twice_ends_with_24_rows_and_no_job_run_twice(place):
+    rates = [*range(1, 12), 14]                                              # 14 kills the process, once in each of two runs
+    words = [*SWEEP, f"train.learning_rate={','.join(map(str, rates))}", "tokenizer.vocab_size=300,400"]
+    assert [place.start(*words).wait() for _ in range(2)] == [-signal.SIGKILL] * 2
+    ended = place.call(*words)
+    assert ended.status == 0 and "24 jobs," in ended.out
+    assert len(rows(place)) == 24 and {row["exit"] for row in rows(place)} == {0}
+    assert sorted(map(float, learned(place))) == sorted([float(rate) for rate in rates] * 2) and len(place.runs()) == 24
+
+
+def test_failed_job_is_tried_again_in_its_own_directory(place):
+    assert place.call(*SWEEP, "train.learning_rate=1,16", "sweep.retries=1").status == 0
+    assert [row["tries"] for row in rows(place)] == [1, 2] and len(place.runs()) == 2
+    assert learned(place) == ["1.0", "16.0"]
+
+
+def test_retries_end(place):
+    assert place.call(*SWEEP, "train.learning_rate=13,2", "sweep.retries=2").status == 3
+    assert [(row["tries"], row["exit"]) for row in rows(place)] == [(3, 3), (1, 0)]
+
+
+def test_settings_are_those_of_the_start(place, monkeypatch):
+    from pipelines import sweep
+
+    path = place.write("configs/experiment/mine.yaml", "train:\n  steps: 5\n")
+    carried = sweep.run_job
+
+    def change_the_file(*arguments):
+        path.write_text("train:\n  steps: 6\n")
+        return carried(*arguments)
+
+    monkeypatch.setattr(sweep, "run_job", change_the_file)
+    assert place.call(*SWEEP, "experiment=mine", "train.learning_rate=1,2").status == 0
+    assert ["steps: 5" in (run / "config.yaml").read_text() for run in place.runs()] == [True, True]
+
+
+def test_ranges_and_globs_sweep(place):
+    ended = place.call("train", "-m", "model=glob(qwen*_tiny)", "train.steps=range(1,3)", "--dry-run")
+    assert [line.split(" ")[2:4] for line in ended.out.splitlines()] == [
+        ["model=qwen2_tiny", "train.steps=1"], ["model=qwen2_tiny", "train.steps=2"],
+        ["model=qwen3_tiny", "train.steps=1"], ["model=qwen3_tiny", "train.steps=2"]]
+
+
+def test_jobs_are_spread_over_devices_in_processes_of_their_own(place, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    words = [*SWEEP, "train.learning_rate=1,13,14,2", "sweep.devices=[0,llvmpipe]", "sweep.retries=1"]
+    ended = place.call(*words)
+    assert ended.status == 3 and "job 2: its process was killed; it is started again" in ended.out
+    assert [row["exit"] for row in rows(place)] == [0, 3, 0, 0] and sorted(learned(place)) == ["1.0", "14.0", "2.0"]
+    devices = {yaml.safe_load((run / "config.yaml").read_text())["device"]["select"] for run in place.runs()}
+    assert devices == {"0", "llvmpipe"}
+    [log] = place.path.glob("outputs/sweeps/*/jobs/0001.log")
+    assert "job 1 failed: ArithmeticError: the loss is not a number at step 7" in log.read_text()
+    again = place.call(*[word for word in words if "devices" not in word])
+    assert next(row["status"] for row in rows(place)) == "done before" and again.status == 3
+
+
+def test_200_starts_in_the_same_second_make_200_directories(place, monkeypatch):
+    from pipelines import execute
+    from pipelines.progress import Progress
+    from pipelines.settings.folders import Folders
+
+    monkeypatch.setattr("pipelines.manifest.git_state", lambda folder: None)     # two hundred times git takes a minute
+    jobs = execute.prepare("fake", [], Folders.find(), Progress(out=StringIO()))
+    execute.run(jobs)                                                            # everything is imported before the processes part
+    children = []
+    for number in range(200):
+        if (child := os.fork()) == 0:
+            train = replace(jobs.config.train, steps=number + 1)
+            execute.run(replace(jobs, config=replace(jobs.config, train=train)))
+            os._exit(0)
+        children.append(child)
+    assert {os.waitpid(child, 0)[1] for child in children} == {0}
+    told = [json.loads((run / "run.json").read_text())["status"] for run in place.runs()]
+    assert told == ["done"] * 201
+    assert len({yaml.safe_load((run / "config.yaml").read_text())["train"]["steps"] for run in place.runs()}) == 201

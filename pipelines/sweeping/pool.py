@@ -1,0 +1,150 @@
+"""Several jobs at a time, each in a process of its own, spread over the devices of `sweep.devices`."""
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipelines import exits
+from pipelines.progress import Progress
+from pipelines.sweeping.jobs import SweepJob
+from pipelines.sweeping.rows import Outcome, read_row, row_of, save_row, table_of
+
+POLL_SECONDS = 0.05
+PATIENCE_SECONDS = 20.0          # for jobs that are asked to stop
+
+
+@dataclass
+class Working:
+    """A job that runs: its process and its device."""
+
+    job: SweepJob
+    process: subprocess.Popen
+    device: str
+
+
+@dataclass
+class Pool:
+    """slots: a device for each job that may run at once (a device may stand there several times)."""
+
+    folder: Path
+    jobs: Sequence[SweepJob]
+    slots: Sequence[str]
+    fail_fast: bool
+    retries: int = 0
+    swept: Sequence[str] = ()
+    progress: Progress = field(default_factory=Progress)
+    working: list[Working] = field(default_factory=list)
+    killed_jobs: Counter[int] = field(default_factory=Counter)
+
+    def run(self) -> None:
+        """Runs all jobs; raises KeyboardInterrupt once the jobs at work have stopped and kept what they had."""
+        waiting, free = list(self.jobs), list(self.slots)
+        with LiveTable(self) as table:
+            try:
+                while waiting or self.working:
+                    while waiting and free:
+                        self.working.append(self.start(waiting.pop(0), free.pop(0)))
+                    failed = self.collect(free, waiting)
+                    if failed and self.fail_fast:
+                        waiting = []
+                    table.show()
+                    time.sleep(POLL_SECONDS)
+            except KeyboardInterrupt:
+                self.stop()
+                raise
+
+    def start(self, job: SweepJob, device: str) -> Working:
+        """Starts a job; all that it says goes into its log."""
+        log = (self.folder / "jobs" / f"{job.number:04d}.log").open("a", encoding="utf-8")
+        command = [sys.executable, "-m", "pipelines.sweeping.worker", str(self.folder), str(job.number), device]
+        with log:
+            return Working(job, subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                                 start_new_session=True), device)
+
+    def collect(self, free: list[str], waiting: list[SweepJob]) -> bool:
+        """Takes in the jobs that have ended, and their devices; whether one of them failed. A killed one waits again, if it may."""
+        ended = [one for one in self.working if one.process.poll() is not None]
+        for one in ended:
+            self.working.remove(one)
+            free.append(one.device)
+            if (row := read_row(self.folder, one.job.number)) is None and self.may_try_again(one):
+                waiting.append(one.job)
+                ended = [other for other in ended if other is not one]
+            else:
+                self.tell(one, row or self.killed(one))
+        return any(one.process.returncode not in (exits.DONE, exits.INTERRUPTED) for one in ended)
+
+    def may_try_again(self, one: Working) -> bool:
+        """Whether a job whose process was killed is started again; it goes on from its last checkpoint."""
+        self.killed_jobs[one.job.number] += 1
+        if self.killed_jobs[one.job.number] > self.retries:
+            return False
+        self.progress.line(f"job {one.job.number}: its process was killed; it is started again")
+        return True
+
+    def killed(self, one: Working) -> dict:
+        """The row of a job whose process ended without a word."""
+        code = one.process.returncode
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"its process ended with status {code}"
+        row = row_of(Outcome(f"failed: {how}", exits.FAILED, None), one.job.words, one.job.number)
+        save_row(self.folder, row)
+        return row
+
+    def tell(self, one: Working, row: dict) -> None:
+        """One line about a job that has ended."""
+        log = "" if row["exit"] == exits.DONE else f"; log: {self.folder / 'jobs' / f'{one.job.number:04d}.log'}"
+        self.progress.line(f"job {one.job.number}: {' '.join(one.job.words)}: {row['status']} on {one.device}{log}")
+
+    def stop(self) -> None:
+        """Asks all jobs to stop, and waits until they have written down how far they came."""
+        for one in self.working:
+            one.process.terminate()
+        until = time.monotonic() + PATIENCE_SECONDS
+        for one in self.working:
+            try:
+                one.process.wait(max(0.1, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                one.process.kill()
+
+
+class LiveTable:
+    """On a terminal: a table of all jobs that is drawn anew while they run. Elsewhere nothing: each job has its line."""
+
+    def __init__(self, pool: Pool):
+        self.pool, self.live = pool, None
+
+    def __enter__(self) -> LiveTable:
+        if self.pool.progress.terminal:
+            from rich.live import Live
+
+            self.live = Live(refresh_per_second=4, transient=True)
+            self.live.start()
+        return self
+
+    def show(self) -> None:
+        if self.live is not None:
+            self.live.update(self.table())
+
+    def table(self) -> object:
+        """The rows of jobs that have ended, and those at work."""
+        from rich.table import Table
+
+        pool = self.pool
+        busy = {one.job.number: f"running on {one.device}" for one in pool.working}
+        rows = [read_row(pool.folder, job.number) or row_of(Outcome(busy.get(job.number, "waiting"), 0, None), job.words, job.number)
+                for job in pool.jobs]
+        headings, lines = table_of(rows, pool.swept)
+        table = Table(*headings)
+        for line in lines:
+            table.add_row(*line)
+        return table
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
