@@ -8,14 +8,14 @@
 
 layout(push_constant, scalar) uniform Arguments {
     Floats rkv, wa, g, rows, state, dy, dafter, drkv, dwa, dg, drows, dstate;
-    uint width, batch, kind, row_stride;
+    uint width, batch, kind, row_stride, head;
     float bound;
 };
 
 void main() {
-    n_ = gl_WorkGroupSize.x;
+    begin_head(head);
     Floats state_ = state, dafter_ = dafter, dstate_ = dstate, drows_ = drows, drkv_ = drkv, dwa_ = dwa;
-    const uint i = gl_LocalInvocationID.x, own = gl_WorkGroupID.y * width + gl_WorkGroupID.x * n_ + i, line = own * n_;
+    const uint i = i_, own = gl_WorkGroupID.y * width + gl_WorkGroupID.x * n_ + i, line = own * n_;
     const uint first = (own - i) * n_, plane = batch * width;
     const Channel c = channel(rkv, wa, g, rows, width, batch, kind, row_stride);
     const float limit = bound, slope = dy.at[own];
@@ -29,7 +29,7 @@ void main() {
     const float dt = slope * c.g, h = dt * c.lnw;
     const float mean_h = div_(head_sum(h), float(n_)), mean_hn = div_(head_sum(h * n), float(n_));
     const float dtau = scale * (h - mean_h - n * mean_hn), dbonus = head_sum(dt * c.v);
-    dg.at[own] = slope * (n * c.lnw + c.lnb + bonus * c.v);
+    if (on_) dg.at[own] = slope * (n * c.lnw + c.lnb + bonus * c.v);
 
     float dz = 0.0, dv = dt * bonus;                    // this invocation's row: value index i
     for (uint j = 0; j < n_; j++) {
@@ -42,7 +42,7 @@ void main() {
     for (uint j = 0; j < n_; j++) {
         const float now = updated(state_.at[line + j], j, z, c.v);
         const float kept = abs(now) <= limit ? dafter_.at[line + j] : 0.0;
-        dstate_.at[line + j] = fma(dtau, shared_[RECEIVE][j], kept) * shared_[DEC][j] - dz * shared_[KAPPA][j];
+        if (on_) dstate_.at[line + j] = fma(dtau, shared_[RECEIVE][j], kept) * shared_[DEC][j] - dz * shared_[KAPPA][j];
     }
     shared_[Z][i] = z;
     shared_[DTAU][i] = dtau;
@@ -67,6 +67,7 @@ void main() {
     const float dp = div_(c.norm > 1e-12 ? dkappa - c.kappa * along : dkappa, c.norm);
     const float inside = c.ww >= -60.0 && c.ww <= 30.0 ? -c.dec * ddec * c.rate : 0.0;
     const float dw = inside * (-c.decay_in > 20.0 ? 1.0 : sigmoid_(-c.decay_in)), da0 = da * c.a * (1.0 - c.a);
+    if (!on_) return;
     drkv_.at[own] = dr;
     drkv_.at[plane + own] = dkey * (1.0 + (c.a - 1.0) * c.k_a) + dp * c.k_k;
     drkv_.at[2 * plane + own] = dv;

@@ -18,7 +18,7 @@ import numpy as np
 from hierarchos.kernels.launch import F32, U32, In, Launch, Lowering, Operand, Out, Profile
 
 EPS = 64e-5
-LARGEST = 3.4028234663852886e38
+MOST_CHANNELS = 128                                 # of a head
 
 
 def _heads(x: np.ndarray, n: int) -> np.ndarray:
@@ -112,22 +112,24 @@ def wkv_gradient_reference(bound: float, rkv, wa, g, rows, state, dy, dstate) ->
 def wkv(bound: float, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
     """Inputs rkv, wa, g, rows, state; outputs y, new state, kept. One workgroup a head and row."""
     arguments = (*map(In, range(5)), Out(0), Out(1), Out(2), *_sizes(inputs), F32(bound))
-    return Lowering((_launch("wkv", arguments, inputs, 8.0),))
+    return Lowering((_launch("wkv", arguments, inputs, 8.0, profile),))
 
 
 def wkv_gradient(bound: float, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
     """Inputs of `wkv`, then dy and the gradient of the new state; outputs gradients of rkv, wa, g, rows, state."""
     arguments = (*map(In, range(7)), *map(Out, range(5)), *_sizes(inputs), F32(bound))
-    return Lowering((_launch("wkv_gradient", arguments, inputs, 24.0),))
+    return Lowering((_launch("wkv_gradient", arguments, inputs, 24.0, profile),))
 
 
 def _sizes(inputs: list[Operand]) -> tuple[U32, ...]:
-    """width, batch, and the strides of `rows` along its kinds and along the batch."""
-    batch, width, _ = inputs[4].shape
-    return U32(width), U32(batch), U32(inputs[3].strides[0]), U32(inputs[3].strides[1] if batch > 1 else 0)
-
-
-def _launch(shader: str, arguments: tuple, inputs: list[Operand], operations: float) -> Launch:
+    """width, batch, the strides of `rows` along its kinds and along the batch, channels of a head."""
     batch, width, head = inputs[4].shape
+    return U32(width), U32(batch), U32(inputs[3].strides[0]), U32(inputs[3].strides[1] if batch > 1 else 0), U32(head)
+
+
+def _launch(shader: str, arguments: tuple, inputs: list[Operand], operations: float, profile: Profile) -> Launch:
+    batch, width, head = inputs[4].shape
+    local = -(-head // profile.subgroup) * profile.subgroup
+    assert head <= MOST_CHANNELS, f"a head of {head} channels; the kernel takes {MOST_CHANNELS}"
     moved = 4.0 * batch * width * (2 * head + 20)
-    return Launch(shader, (width // head, batch, 1), arguments, (head,), shader, operations * batch * width * head, moved)
+    return Launch(shader, (width // head, batch, 1), arguments, (local,), shader, operations * batch * width * head, moved)

@@ -1,5 +1,8 @@
 // One step of an RWKV-7 matrix state, what forward and gradient share. Formulas and layouts: hierarchos/kernels/wkv.py.
-// A workgroup has the N channels of one head of one row, one an invocation; vectors of the head lie in shared memory.
+// A workgroup has the N channels of one head of one row, one an invocation; vectors of the head lie in shared memory. It is made of whole
+// subgroups (Mesa 22.3 sums a partial one wrongly): invocations beyond N repeat the last channel, count in no sum and write nothing.
+
+#include "group.glsl"
 
 layout(local_size_x_id = 0) in;
 const uint MOST = 128;                                  // channels of a head
@@ -15,10 +18,19 @@ shared float shared_[9][MOST];
 #define DTAU 7
 #define DZ 8
 
-uint n_;                                                // channels of a head
+uint n_, i_;                                            // channels of a head; this invocation's
+bool on_;                                               // whether it has one of its own
 
-#include "group.glsl"
-#define head_sum(x) group_sum(x)
+void begin_head(const uint n) {
+    n_ = n;
+    i_ = min(gl_LocalInvocationID.x, n - 1);
+    on_ = gl_LocalInvocationID.x < n;
+}
+
+float head_sum(const float x) {
+    return group_sum(on_ ? x : 0.0);
+}
+
 
 float finite_limit(const float x, const float bound) {
     return abs(x) <= 3.4028234663852886e38 ? min(max(x, -bound), bound) : x;
@@ -30,7 +42,7 @@ struct Channel {
 
 // The channel's numbers; puts the head's vectors into shared memory.
 Channel channel(Floats rkv, Floats wa, Floats g, Floats rows, const uint width, const uint batch, const uint kind, const uint row_stride) {
-    const uint j = gl_LocalInvocationID.x, at = gl_WorkGroupID.x * n_ + j, b = gl_WorkGroupID.y;
+    const uint j = i_, at = gl_WorkGroupID.x * n_ + j, b = gl_WorkGroupID.y;
     const uint own = b * width + at, plane = batch * width, row = b * row_stride + at;
     Channel c;
     c.r = rkv.at[own];

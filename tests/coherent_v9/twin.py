@@ -15,9 +15,9 @@ from hierarchos.models.coherent_v9.prepare import prepared_shapes, turned_shapes
 class Twin:
     """One batch on the host. `values`: learned tensors by name; they are not changed."""
 
-    def __init__(self, cfg, values, rows: int, *, padded=False, own_memory=False, filtered=False, training=True, dtype="float64"):
+    def __init__(self, cfg, values, rows: int, *, padded=False, own_memory=False, filtered=False, training=True, dtype="float64", chunk=None):
         self.cfg, self.dtype = cfg, dtype
-        self.chunk = Chunk(cfg, Kind(rows, padded, own_memory, filtered, training))
+        self.chunk = chunk or Chunk(cfg, Kind(rows, padded, own_memory, filtered, training))
         self.values = {name: np.array(value, dtype) for name, value in values.items()}
         self.gradients = {f"gradients/{name}": np.zeros(value.shape, dtype) for name, value in self.values.items()}
         self.prepared = {f"prepared/{name}": np.zeros(shape, dtype) for name, shape in (prepared_shapes(cfg) | turned_shapes(cfg)).items()}
@@ -32,6 +32,13 @@ class Twin:
         if offset is not None:
             memory |= {f"{name}@{k}": array[offset + k] for name, array in tape.items() for k in (0, 1) if offset + k < len(array)}
         return evaluate(graph, inputs, memory, self.dtype)[0]
+
+    def telemetry(self):
+        """(depth, worker_steps) [T,B] of the chunk that ran last: 1 where nothing is planned."""
+        steps = self.tape["worker_steps"]
+        first = self.position - len(steps)
+        plans = (first + np.arange(len(steps))) % self.cfg.h_stride == 0
+        return np.where(plans[:, None], self.tape["depth"], np.sign(steps)), steps
 
     def new_tape(self, length):
         return {name: np.zeros(spec.shape, self.dtype if spec.dtype == "f32" else NUMPY_NAME[spec.dtype])

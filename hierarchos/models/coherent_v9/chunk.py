@@ -156,6 +156,13 @@ class Chunk:
                 F.assign(F.state(f"prepared/{name}", tensor.shape), tensor)
         return graph
 
+    def arrange(self) -> Graph:
+        """Arranges the weights alone."""
+        with tracing(Graph()) as graph:
+            for name, tensor in prepare(self.cfg, self._source()).items():
+                F.assign(F.state(f"prepared/{name}", tensor.shape), tensor)
+        return graph
+
     def head(self, length: int) -> Graph:
         """Losses (outputs, [1] each) and the gradients that the tokens' backward passes start from."""
         with tracing(Graph()) as graph:

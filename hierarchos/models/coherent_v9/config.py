@@ -183,8 +183,7 @@ def resolve(raw: Mapping, where: str = "model.config", outcome: str | None = "no
     return Config(values, {name: raw.get(name, default) for name, default in WRITER_STATUS.items()})
 
 
-BOOKKEEPING = frozenset("model_type format_version architecture_contract architecture_contract_sha256 architectures torch_dtype dtype "
-                        "eos_token_id bos_token_id pad_token_id transformers_version tie_word_embeddings max_length".split())
+BOOKKEEPING = frozenset(["model_type", "format_version", "architecture_contract", "architecture_contract_sha256", "architectures", "torch_dtype", "dtype", "eos_token_id", "bos_token_id", "pad_token_id", "transformers_version", "tie_word_embeddings", "max_length"])
 
 
 def _value(name: str, key: Key, given, where: str):
@@ -226,7 +225,7 @@ def _derive(v: dict, raw: Mapping, where: str) -> None:
     v["commitment_threshold"] = 0.1 / width if v["commitment_threshold"] is None else v["commitment_threshold"]
     v["token_adapter_rank"] = v["token_adapter_rank"] or min(64, width)
     v["reference_chunk_len"] = v["reference_chunk_len"] or v["training_chunk_size"]
-    if v["detach_every_n_steps"] is not None and v["detach_every_n_steps"] <= 0 or raw.get("detach_every_n_steps", 1) is None:
+    if (v["detach_every_n_steps"] is not None and v["detach_every_n_steps"] <= 0) or raw.get("detach_every_n_steps", 1) is None:
         v["detach_every_n_steps"] = None
     v["inference_recurrence_mode"] = v["inference_recurrence_mode"] or ("full-sample" if v["full_sample_bptt"] else "tbptt")
     for use, mode in (("use_deepembed", "deepembed_mode"), ("use_rosa", "rosa_embedding_mode")):

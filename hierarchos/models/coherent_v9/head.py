@@ -5,7 +5,7 @@ never more than BLOCK_BYTES of logits lie in memory.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hierarchos.graph import functions as F
 from hierarchos.graph.tensor import Tensor

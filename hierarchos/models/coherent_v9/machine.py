@@ -2,10 +2,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hierarchos.errors import UserError
+from hierarchos.graph.layout import StoreLayout
 from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import Spec
+from hierarchos.kernels.wkv import MOST_CHANNELS
 from hierarchos.models.coherent_v9 import feeds as host
 from hierarchos.models.coherent_v9.chunk import ALLOWED, FAST, Chunk, Kind
 from hierarchos.models.coherent_v9.config import Config
@@ -26,7 +30,10 @@ class Memory:
     """Learned tensors, their gradients when training, arranged weights: what all kinds of chunks share."""
 
     def __init__(self, cfg: Config, device, training: bool):
-        self.cfg, self.device, self.training = cfg, device, training
+        self.cfg, self.device, self.training, self.machines = cfg, device, training, 0
+        if max(cfg.h_head, cfg.l_head) > MOST_CHANNELS:
+            raise UserError(f"a head of {max(cfg.h_head, cfg.l_head)} channels is more than the {MOST_CHANNELS} that a device takes",
+                            where="rwkv_head_size")
         self.store = StateStore(device)
         self.store.allocate(PARAMETERS, {spec.name: Spec(spec.shape) for spec in parameters(cfg)})
         if training:
@@ -45,32 +52,48 @@ class Memory:
 class Machine:
     """Chunks of one kind, at most `length` tokens long. The carried state lies in record 0 of the tape between chunks."""
 
-    def __init__(self, memory: Memory, kind: Kind, length: int):
+    def __init__(self, memory: Memory, kind: Kind, length: int, chunk: Chunk | None = None):
         self.memory, self.cfg, self.device, self.store = memory, memory.cfg, memory.device, memory.store
-        self.kind, self.length, self.chunk = kind, length, Chunk(memory.cfg, kind)
-        for arena in (TAPE, "memory"):
-            if arena in self.store.layout.arenas:
-                self.store.free(arena)
-        self.store.allocate(TAPE, {f"{TAPE}/{name}": spec for name, spec in self.chunk.tape_specs(length).items()})
-        self.store.allocate("memory", {FAST: Spec(self.chunk.fast_shape()), ALLOWED: Spec((kind.rows, self.cfg.ltm_slots))})
-        self.store.write(ALLOWED, _ones(kind.rows, self.cfg.ltm_slots))
-        self.records = RecordStore(self.store, self.chunk.tape)
+        self.kind, self.length, self.chunk = kind, length, chunk or Chunk(memory.cfg, kind)
+        self.arena = f"{TAPE} {memory.machines}"
+        memory.machines += 1
+        slots = {FAST: Spec(self.chunk.fast_shape()), ALLOWED: Spec((kind.rows, self.cfg.ltm_slots))}
+        self.store.allocate(self.arena, self._own(self.chunk.tape_specs(length)))
+        self.store.allocate(f"{self.arena} memory", {f"{self.arena}/{name}": spec for name, spec in slots.items()})
+        self.store.write(f"{self.arena}/{ALLOWED}", _ones(kind.rows, self.cfg.ltm_slots))
+        self.records = RecordStore(self._view(length), self.chunk.tape)
         self.parts, self.moving, self.recordings = {}, {}, {}
         for plan, halves in self.chunk.steps.items():
             self._token(("forward", plan), halves.forward)
             if kind.training:
                 self._token(("backward", plan), halves.backward)
+        if not kind.training:
+            self.arrange()
+
+    def _own(self, specs: Mapping[str, Spec]) -> dict[str, Spec]:
+        return {f"{self.arena}/{TAPE}/{name}": spec for name, spec in specs.items()}
+
+    def _view(self, length: int) -> MachineStore:
+        return MachineStore(self.store, self.arena, self.chunk, length)
 
     def _token(self, key: tuple, graph) -> None:
         self.parts[key] = part(graph, self.device, self.records, f"{key[0]} of a {'planning ' if key[1] else ''}token")
 
+    def arrange(self) -> None:
+        """Arranges the weights for the steps; training does so in every chunk."""
+        program = part(self.chunk.arrange(), self.device, self._view(self.length), "arranged weights")
+        self.device.execute(program.commands(), "arranged weights")
+        program.close()
+
     def close(self) -> None:
-        """Frees its programs; the memory stays."""
+        """Frees its programs and its tape; learned tensors stay."""
         for recording in self.recordings.values():
             recording.close()
         for program in self.parts.values():
             program.close()
         self.parts, self.recordings = {}, {}
+        for arena in (self.arena, f"{self.arena} memory"):
+            self.store.free(arena)
 
     # ---- programs over all tokens
 
@@ -78,9 +101,8 @@ class Machine:
         """The program `front`, `head`, `collect` or `logits` for `length` tokens; made at its first use."""
         key = (name, length)
         if key not in self.parts:
-            view = _Lengths(self.store, self.chunk, length)
-            graph = self.chunk.front(length, True) if name == "front" else getattr(self.chunk, name)(length)
-            self.parts[key] = part(graph, self.device, view, f"{name} of {length} tokens")
+            graph = self.chunk.front(length, self.kind.training) if name == "front" else getattr(self.chunk, name)(length)
+            self.parts[key] = part(graph, self.device, self._view(length), f"{name} of {length} tokens")
         return self.parts[key]
 
     # ---- commands
@@ -105,7 +127,7 @@ class Machine:
     def record(self, name: str, token: int) -> Span:
         """Memory of one record."""
         nbytes = self.chunk.tape.specs[name].nbytes
-        return Span(self.store.address(f"{TAPE}/{name}") + token * nbytes, nbytes)
+        return Span(self.store.address(f"{self.arena}/{TAPE}/{name}") + token * nbytes, nbytes)
 
     def carry(self, length: int) -> list[Command]:
         """What the last token left becomes what the first one finds."""
@@ -144,10 +166,14 @@ class Machine:
 
     # ---- running
 
+    def own(self, name: str) -> str:
+        """What the store calls this machine's FAST or ALLOWED."""
+        return f"{self.arena}/{name}"
+
     def reset(self) -> None:
         """The state before the first token; an empty fast memory."""
         self.device.execute([Fill(self.record(name, 0)) for name in state_shapes(self.cfg, self.kind.rows)], "state of a new batch")
-        self.store.zero(FAST)
+        self.store.zero(self.own(FAST))
 
     def write_state(self, parts: Mapping[str, np.ndarray]) -> None:
         import numpy as np
@@ -182,18 +208,21 @@ class Machine:
         return last.results()
 
 
-class _Lengths:
-    """The store as programs of `length` tokens see it: tape tensors hold that many records, fewer than there is room for."""
+class MachineStore:
+    """The store as programs of one machine see it: `tape/NAME` and `memory/NAME` are its own, the tape holds `length` tokens."""
 
-    def __init__(self, store: StateStore, chunk: Chunk, length: int):
-        from dataclasses import replace
-
-        from hierarchos.graph.layout import StoreLayout
-        self.scratch, self.allocations, self.address = store.scratch, store.allocations, store.address
+    def __init__(self, store: StateStore, arena: str, chunk: Chunk, length: int):
+        self.store, self.scratch, self.allocations = store, store.scratch, store.allocations
         self.layout = StoreLayout(dict(store.layout.locations), dict(store.layout.arenas))
-        for name, spec in chunk.tape_specs(length).items():
-            place = self.layout.locations[f"{TAPE}/{name}"]
-            self.layout.locations[f"{TAPE}/{name}"] = replace(place, spec=spec)
+        self.names = {name: f"{arena}/{name}" for name in (FAST, ALLOWED)}
+        self.names |= {f"{TAPE}/{name}": f"{arena}/{TAPE}/{name}" for name in chunk.tape.specs}
+        specs = {f"{TAPE}/{name}": spec for name, spec in chunk.tape_specs(length).items()}
+        for name, own in self.names.items():
+            place = store.layout.find(own)
+            self.layout.locations[name] = replace(place, spec=specs.get(name, place.spec))
+
+    def address(self, name: str) -> int:
+        return self.store.address(self.names.get(name, name))
 
 
 def _ones(*shape: int) -> np.ndarray:

@@ -23,7 +23,7 @@ def cells(cfg: Config) -> tuple[CellShape, CellShape]:
 def prepared_shapes(cfg: Config) -> dict[str, tuple[int, ...]]:
     """What `prepare` makes."""
     c, lw, kd = cfg.context_dim, cfg.l_hidden, cfg.ltm_key_dim
-    h, l = cells(cfg)                                                                # noqa: E741
+    h, l = cells(cfg)
     return {**h.weights(), **l.weights(), "q_prev": (kd, c), "keys": (cfg.ltm_slots, kd), "memory": (c, cfg.ltm_topk * cfg.ltm_val_dim),
             "feedback": (c, lw), "context": (c, c), "context_bias": (c,), "halt": (1, c), "halt_bias": (1,), "input": (lw, c),
             "input_context": (lw, c), "input_bias": (lw,), "drift": (c, lw), "to_out": (c, lw), "to_out_bias": (c,)}

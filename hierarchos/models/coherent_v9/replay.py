@@ -9,7 +9,6 @@ from hierarchos.graph.memory import aligned
 from hierarchos.graph.plan import plan_program
 from hierarchos.graph.profile import profile_of
 from hierarchos.graph.program import Program
-from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import Graph
 from hierarchos.models.coherent_v9.tape import Tape
 from hierarchos.vulkan.commands import Command, Copy, Dispatch, Fill, Span
@@ -40,21 +39,22 @@ def part(graph: Graph, device, store, label: str) -> Part:
 class RecordStore:
     """A store in which `NAME@0` and `NAME@1` are the records of token `token` and the one after it."""
 
-    def __init__(self, store: StateStore, tape: Tape):
+    def __init__(self, store, tape: Tape):
         self.store, self.token = store, 0
         self.scratch, self.allocations = store.scratch, store.allocations
         self.layout = StoreLayout(dict(store.layout.locations), dict(store.layout.arenas))
         self.strides = {}
         for name, spec in tape.specs.items():
-            base = store.layout.find(f"{TAPE}/{name}").offset
+            whole = store.layout.find(f"{TAPE}/{name}")
             for k in range(2 if name in tape.carried else 1):
-                self.layout.locations[f"{name}@{k}"] = Location(TAPE, base + k * spec.nbytes, spec)
+                self.layout.locations[f"{name}@{k}"] = Location(whole.arena, whole.offset + k * spec.nbytes, spec)
                 self.strides[f"{name}@{k}"] = spec.nbytes
 
     def address(self, name: str) -> int:
         if name not in self.strides:
             return self.store.address(name)
-        return self.allocations[TAPE].address + self.layout.find(name).offset + self.token * self.strides[name]
+        place = self.layout.find(name)
+        return self.allocations[place.arena].address + place.offset + self.token * self.strides[name]
 
 
 def tape_bytes(tape: Tape, length: int) -> int:

@@ -1,4 +1,8 @@
-"""ROSA: a suffix automaton that predicts, from the tokens alone, what followed the longest suffix seen before. Linear time, on the host."""
+"""ROSA: a suffix automaton that predicts, from the tokens alone, what followed the longest suffix seen before. On the host; linear time on text.
+
+Marking where suffixes ended last follows all suffix links, a few on text but as many as tokens on a stream of one token: the default bound of
+512 tokens keeps that small.
+"""
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -26,7 +26,7 @@ def state_shapes(cfg: Config, batch: int) -> dict[str, tuple[int, ...]]:
 
 def recurrent(part: Callable[[str], object]) -> Recurrent:
     """The state from its parts by name."""
-    h, l = (CellState(*(part(f"{cell}.{slot}") for slot in SLOTS)) for cell in "hl")  # noqa: E741
+    h, l = (CellState(*(part(f"{cell}.{slot}") for slot in SLOTS)) for cell in "hl")
     return Recurrent(h, l, *map(part, CONTEXTS))
 
 

@@ -42,7 +42,7 @@ class Recurrent:
     """What a token leaves behind: both cells' states, the contexts [B,C] between which plans are interpolated, the final drift [B,C]."""
 
     h: CellState
-    l: CellState                                                                     # noqa: E741
+    l: CellState
     previous: Tensor
     target: Tensor
     drift: Tensor
@@ -67,7 +67,7 @@ class TokenOutput:
 
 def token(cfg: Config, w: Weights, given: TokenInput, before: Recurrent, plan: bool) -> TokenOutput:
     """One step. plan: the absolute position is a multiple of h_stride."""
-    h, l = cells(cfg)                                                                # noqa: E741
+    h, l = cells(cfg)
     bound, far = cfg.activation_clamp, cfg.context_state_clamp
     index, value = retrieve(cfg, w, given, before.previous)
     encoded = encode(w, given, value)

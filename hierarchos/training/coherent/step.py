@@ -1,0 +1,135 @@
+"""One optimizer step of coherent-v9: batches in chunks with carried state, their gradients added, then AdamW."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hierarchos.errors import UserError
+from hierarchos.models.coherent_v9 import feeds
+from hierarchos.models.coherent_v9.chunk import FAST, Kind
+from hierarchos.models.coherent_v9.feeds import Rows, Span, plan_spans
+from hierarchos.models.coherent_v9.machine import Machine
+from hierarchos.models.coherent_v9.memory import TRAINING, FastMemory, prepared_gradients
+from hierarchos.training.coherent.state import CoherentState
+from hierarchos.training.step import StepResult
+
+if TYPE_CHECKING:
+    import numpy as np
+
+ROUND = 16                          # padded chunks are as long as a multiple of so many tokens: fewer programs
+
+
+@dataclass(frozen=True)
+class Objective:
+    """max_ce: a chunk's loss above it gives no gradient (0: no limit). normalization: "weighted-token" or "microbatch"."""
+
+    max_ce: float = 0.0
+    normalization: str = "weighted-token"
+    grad_clip: float = 1.0
+
+
+class CoherentStep:
+    """Runs steps over a `CoherentState`. `rows` and `length`: the largest batch; padded: some of its positions are padding."""
+
+    def __init__(self, state: CoherentState, rows: int, length: int, padded: bool, objective: Objective):
+        cfg = state.cfg
+        self.state, self.cfg, self.rows, self.objective, self.padded = state, cfg, rows, objective, padded
+        self.chunk = length if cfg.full_sample_bptt else min(cfg.training_chunk_size, length)
+        self.inner = cfg.ltm_training_mode == "inner-update"
+        kind = Kind(rows, padded=padded, own_memory=self.inner and cfg.isolate_batch_ltm)
+        self.machine = Machine(state.memory, kind, self.chunk)
+        self.programs: dict = {}
+        self.losses: dict[str, float] = {}
+
+    def end(self, span: Span) -> int:
+        """Where the programs stop: rounded up within the chunk where there may be padding."""
+        length = span.end - span.start
+        return span.start + (min(self.chunk, -(-length // ROUND) * ROUND) if self.padded else length)
+
+    def run(self, batches: Sequence[dict], step: int, rate: float, memory_rate: float | None = None) -> StepResult:
+        """Step `step` (0-based) over `batches` with learning rate `rate`."""
+        batches = [rows_of(batch) for batch in batches]
+        masses = [rows.mass() for rows in batches]
+        if not all(mass > 0 for mass in masses):
+            raise UserError("a batch has no trained label behind its first column", where="data", hint="nothing would be learned from it",
+                            outcome="the step was not applied")
+        total, self.losses, score = sum(masses), {}, 0.0
+        self.state.clear_gradients()
+        for number, (rows, mass) in enumerate(zip(batches, masses, strict=True)):
+            self.state.warmup_step = float(step * len(batches) + number)
+            scale = mass / total if self.objective.normalization == "weighted-token" else 1.0 / len(batches)
+            score += self.batch(rows, scale, total, memory_rate)
+        norm = self.state.update(step + 1, rate)
+        if self.cfg.ltm_value_alignment_weight > 0:
+            writer = self.state.store.read("val_proj.weight").astype("float64")
+            self.state.writer.update(self.cfg, score / len(batches), float((writer * writer).sum() ** 0.5))
+        return StepResult(self.losses["ce"], norm, total)
+
+    def batch(self, rows: Rows, scale: float, total: float, memory_rate: float | None) -> float:
+        """Adds the gradients of one batch; returns its alignment cost."""
+        self.machine.reset()
+        rosa = feeds.automata(self.cfg, self.rows) if self.cfg.use_rosa else None
+        fast = FastMemory.empty(self.cfg, self.rows if self.machine.kind.own_memory else None) if self.inner else None
+        score, whole = 0.0, self.whole(rows)
+        for span in plan_spans(rows, self.chunk):
+            end = self.end(span)
+            found = self.machine.run("step", whole, span.start, end, span.start, rosa, self.state.warmup_step,
+                                     scale * span.label_ratio, scale * span.token_ratio, self.objective.max_ce)
+            self._account(found, scale, span)
+            score += float(found["alignment_cost"][0]) * span.token_ratio
+            if self.inner:
+                self._remember(fast, span, end - span.start, total, memory_rate)
+        return score
+
+    def _account(self, found: dict[str, np.ndarray], scale: float, span: Span) -> None:
+        """Means over the step, each part by its share."""
+        for name, value in found.items():
+            share = 1.0 if name == "objective" else scale * (span.label_ratio if name in ("ce", "z_loss") else span.token_ratio)
+            self.losses[name] = self.losses.get(name, 0.0) + float(value[0]) * share
+
+    def _remember(self, fast: FastMemory, span: Span, length: int, total: float, rate: float | None) -> None:
+        """Writes the memory from the gradients of what was retrieved (the ablation `inner-update`)."""
+        index = self.machine.read("index", length).swapaxes(0, 1)
+        gradients = self.machine.read("d.value", length).swapaxes(0, 1) * (total if self.objective.normalization == "weighted-token" else 1.0)
+        ready = prepared_gradients(gradients.astype("float32"), self.objective.grad_clip)
+        fast.write(self.cfg, index, ready, self.cfg.ltm_lr if rate is None else rate, span.end - span.start, float(span.end), TRAINING)
+        self.state.store.write(self.machine.own(FAST), fast.values)
+
+    def evaluate(self, batches: Iterable[dict]) -> float:
+        """Mean cross-entropy of a trained label over `batches`."""
+        total = weight = 0.0
+        for batch in batches:
+            rows = rows_of(batch)
+            whole = self.whole(rows)
+            self.machine.reset()
+            rosa = feeds.automata(self.cfg, self.rows) if self.cfg.use_rosa else None
+            for span in plan_spans(rows, self.chunk):
+                found = self.machine.run("loss", whole, span.start, self.end(span), span.start, rosa, self.state.warmup_step)
+                total += float(found["ce"][0]) * span.prediction_weight
+                weight += span.prediction_weight
+        return total / (weight or 1.0)
+
+    def whole(self, rows: Rows) -> Rows:
+        """The batch with as many rows and columns as the programs have; what is added is padding."""
+        import numpy as np
+
+        if not self.padded:
+            return rows
+        length = -(-rows.length // self.chunk) * self.chunk
+        more = self.rows - len(rows.ids)
+        grow, ahead = ((0, more), (0, length - rows.length)), ((0, more), (0, max(0, length + 1 - rows.labels.shape[1])))
+        return Rows(np.pad(rows.ids, grow), np.pad(rows.labels, ahead, constant_values=feeds.IGNORED), np.pad(rows.mask, grow),
+                    np.pad(rows.weights, ahead))
+
+
+def rows_of(batch: dict) -> Rows:
+    """A batch of `hierarchos.data`: targets stand one position before their label, segment 0 is padding."""
+    import numpy as np
+
+    targets, weights = batch["targets"], batch["token_weights"]
+    first = ((0, 0), (1, 0))
+    trained = (targets >= 0) & (weights > 0)
+    labels = np.pad(np.where(trained, targets, feeds.IGNORED), first, constant_values=feeds.IGNORED)
+    mask = (batch["segments"] > 0).astype(np.int32)
+    return Rows(batch["ids"], labels, mask, np.pad(np.where(trained, weights, 0.0).astype(np.float32), first))

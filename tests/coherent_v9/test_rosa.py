@@ -1,0 +1,60 @@
+"""ROSA's automaton: the reference's predictions, and the definition by brute force."""
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hierarchos.models.coherent_v9.rosa import NONE, Automaton
+from tests.coherent_v9.cases import vectors
+
+
+def test_predictions_are_those_of_the_reference():
+    for vector in vectors()["rosa"]:
+        assert Automaton(vector["max_context"]).feed_all(vector["tokens"]) == vector["predictions"]
+
+
+def by_definition(tokens: list[int], i: int) -> int:
+    """What followed the latest earlier end of the longest suffix that ended before."""
+    for length in range(i, 0, -1):
+        suffix = tokens[i - length + 1:i + 1]
+        for end in range(i - 1, length - 2, -1):
+            if tokens[end - length + 1:end + 1] == suffix:
+                return tokens[end + 1]
+    return NONE
+
+
+@given(st.lists(st.integers(0, 3), max_size=40))
+def test_the_automaton_is_the_definition(tokens):
+    assert Automaton().feed_all(tokens) == [by_definition(tokens, i) for i in range(len(tokens))]
+
+
+@given(st.lists(st.integers(0, 3), max_size=40), st.integers(1, 9))
+def test_a_bounded_history_starts_afresh(tokens, cap):
+    told = Automaton(cap).feed_all(tokens)
+    assert told == [p for start in range(0, len(tokens), cap) for p in Automaton().feed_all(tokens[start:start + cap])]
+
+
+@given(st.lists(st.integers(0, 3), max_size=30), st.integers(0, 30))
+def test_a_stored_automaton_goes_on_as_it_was(tokens, cut):
+    whole, first = Automaton(7), Automaton(7)
+    told = whole.feed_all(tokens)
+    begun = first.feed_all(tokens[:cut])
+    assert begun + Automaton.from_json(first.to_json()).feed_all(tokens[cut:]) == told
+
+
+def test_time_of_text_grows_with_its_length_not_its_square():
+    def seconds(count: int) -> float:
+        tokens = [(i * 2654435761 >> 7) % 50 for i in range(count)]
+        begun = time.process_time()
+        Automaton().feed_all(tokens)
+        return time.process_time() - begun
+    seconds(1000)
+    assert seconds(16000) < 40 * max(seconds(2000), 1e-3)
+
+
+def test_the_bound_of_the_default_keeps_repetition_cheap():
+    begun = time.process_time()
+    Automaton(512).feed_all([1] * 5000)             # unbounded, marking the suffixes of such a stream takes the square of its length
+    assert time.process_time() - begun < 10
