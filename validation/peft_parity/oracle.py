@@ -16,7 +16,7 @@ from validation.peft_parity.cases import SETTINGS, AdapterCase
 
 PREFIX = "base_model.model."
 RATE = 1e-3
-ORDERS = 6             # of float32 PyTorch, for the runs with eps 1e-8
+ORDERS = 12            # of float32 PyTorch, for the runs with eps 1e-8
 warnings.filterwarnings("ignore", module="peft")
 warnings.filterwarnings("ignore", message=".*(fan_in_fan_out|tie_word_embeddings|weight tying|tied).*")
 
