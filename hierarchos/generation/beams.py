@@ -27,7 +27,7 @@ class Beam:
 
 
 class BeamSearch:
-    """`start(logits)` and `step(logits)` take logits [beams, V] and give (parent, token) of each running beam, or None at the end."""
+    """`step(logits)` takes logits [beams, V] and gives (parent, token) of each running beam, or None at the end."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class BeamSearch:
         rules: Sequence[Rule],
         prompt: Sequence[int],
         most_new: int,
-        ends: Callable[[Sequence[int]], bool],
+        ends: Callable[[Sequence[int]], str | None],
         row: int = 0,
     ):
         self.policy, self.rules, self.prompt, self.most_new, self.ends, self.row = policy, rules, list(prompt), most_new, ends, row
@@ -54,7 +54,7 @@ class BeamSearch:
         parents, tokens = np.divmod(best, totals.shape[1])
         found = [Beam((*self.running[p].tokens, int(t)), float(totals[p, t])) for p, t in zip(parents, tokens, strict=True)]
         length = len(found[0].tokens)
-        stops = [length >= self.most_new or self.ends(beam.tokens) for beam in found]
+        stops = [length >= self.most_new or self.ends(beam.tokens) is not None for beam in found]
         chosen = sorted(range(len(found)), key=lambda i: -(found[i].score + IMPOSSIBLE * stops[i]))[: self.beams]
         self._keep(found, stops, length)
         self.running = [Beam(found[i].tokens, found[i].score + IMPOSSIBLE * stops[i]) for i in chosen]
