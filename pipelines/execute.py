@@ -9,6 +9,8 @@ from pipelines import resume as resuming
 from pipelines.cache import StageCache
 from pipelines.config import Config
 from pipelines.devices import facts, find_device, first_line
+from pipelines.environment import write_environment
+from pipelines.hashing import PACKAGES
 from pipelines.manifest import describe, job_hash, typed_command
 from pipelines.planning import check_stages, make_stages, needed_by
 from pipelines.precision import check_precision, precision_line
@@ -35,6 +37,7 @@ class Job:
     earlier: resuming.Earlier | None = None
     progress: Progress = field(default_factory=Progress)
     identity: str | None = None
+    anew: bool = False
 
     @property
     def known_as(self) -> str:
@@ -48,6 +51,10 @@ class Job:
     @property
     def cache(self) -> StageCache:
         return StageCache(self.outputs / "cache")
+
+    def cache_for(self, run: Path) -> StageCache:
+        """The cache that all runs share; for a job that is to compute everything anew one of its own."""
+        return StageCache(run / "cache") if self.anew else self.cache
 
 
 def prepare(pipeline: str, words: list[str], folders: Folders, progress: Progress | None = None) -> Job:
@@ -83,6 +90,14 @@ def prepare_composed(composed: object, words: list[str], required: set[str], pro
     return Job(config, words, stages, device, progress=progress or Progress())
 
 
+def prepare_saved(config: Config) -> Job:
+    """A job from settings that were checked before, as a run directory keeps them."""
+    stages = make_stages(config.pipeline.stages)
+    check_stages(stages, config)
+    device = find_device(config.device) if any(stage.uses_device for stage in stages) else None
+    return Job(config, [], stages, device)
+
+
 def stage_entries(composed: object) -> list:
     """pipeline.stages as plain values."""
     from omegaconf import OmegaConf
@@ -103,7 +118,7 @@ def run(job: Job, sweep: str | None = None) -> RunDirectory:
     with directory.at_work():
         job.progress.line(f"run: {directory.path}")
         context = Context(job.config, directory, job.progress, resuming=job.earlier is not None)
-        Runner(context, job.cache, before).run(job.stages)
+        Runner(context, job.cache_for(directory.path), before).run(job.stages)
         closing(job.progress, directory)
     return directory
 
@@ -115,6 +130,7 @@ def open_directory(job: Job, sweep: str | None) -> tuple[RunDirectory, dict]:
     if job.earlier is None:
         manifest |= {"sweep": sweep} if sweep else {}
         made = RunDirectory.create(job.outputs, job.config.pipeline.name, manifest, as_dict(job.config), words, job.config.run.dir)
+        made.save(git=write_environment(made.path, PACKAGES, manifest["git"]))
         return made, {}
     directory = RunDirectory.reopen(job.earlier.path)
     before = dict(directory.manifest.get("stages", {}))

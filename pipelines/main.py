@@ -19,6 +19,9 @@ COMMANDS = {
     "config": "print all settings, with the file and line of each [PIPELINE] [KEY=VALUE] [--provenance]",
     "schema": "print JSON Schema of the settings, for editors [GROUP] [--write]",
     "completion": "print a script that completes words in your shell: bash, zsh or fish",
+    "resume": "continue an unfinished run, the newest or the given one [RUN]",
+    "rerun": "repeat a finished run from its directory and compare the results [RUN] [--tolerance X] [device=SELECT]",
+    "crate": "describe a run directory as a Workflow Run RO-Crate, for archives [RUN] [--zip]",
     "check": "check configuration files without running anything [FILES]",
 }
 FLAGS = {"-m": "multirun", "--multirun": "multirun", "--explain": "explain", "--dry-run": "dry_run", "--cfg": "cfg",

@@ -1,15 +1,15 @@
 """What run.json says about the world a run was started in."""
 from __future__ import annotations
 
+import os
 import platform
-import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 
 from hierarchos import __version__
 from pipelines.config import Config
-from pipelines.hashing import PACKAGES, hash_json, hash_shaders
+from pipelines.environment import git_state
+from pipelines.hashing import PACKAGES, hash_json, hash_shaders, hash_source
 from pipelines.settings.resolve import as_dict
 
 LIBRARIES = ("numpy", "hydra-core", "omegaconf", "vulkan", "safetensors", "tokenizers", "datasets", "huggingface_hub")
@@ -24,7 +24,9 @@ def describe(config: Config, command: list[str], device: dict | None) -> dict:
         "job": job_hash(config),
         "seed": config.run.seed,
         "device": device,
-        "hashes": {"config": hash_json(as_dict(config)), "data": None, "tokenizer": None, "shaders": hash_shaders()},
+        "folder": os.getcwd(),
+        "hashes": {"config": hash_json(as_dict(config)), "data": None, "tokenizer": None, "shaders": hash_shaders(),
+                   "code": hash_source("hierarchos", "pipelines")},
         "versions": {"hierarchos": __version__, "python": platform.python_version(), **library_versions()},
         "platform": platform.platform(),
         "git": git_state(PACKAGES),
@@ -51,21 +53,6 @@ def library_versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
-
-
-def git_state(folder: Path) -> dict | None:
-    """Commit of the source checkout and whether files differ from it; None outside a checkout."""
-    if not (folder / ".git").exists():
-        return None
-    try:
-        commit = _git(folder, "rev-parse", "HEAD")
-        return {"commit": commit, "changed_files": len(_git(folder, "status", "--porcelain").splitlines())}
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _git(folder: Path, *words: str) -> str:
-    return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
 
 def typed_command() -> list[str]:

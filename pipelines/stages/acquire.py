@@ -69,6 +69,8 @@ class Acquire(BaseStage):
         if reads_rows(config) and config.data.source == "hub":
             facts["data_commit"] = data_commit(config.data)
             key["hub_rows"] = hub_reference(config.data, facts["data_commit"])
+        if folder is not None:
+            facts["model_hash"] = hash_json(key["model"])
         return facts | {"row_files": len(facts["files"]), "data_hash": hash_json([key["rows"], key["hub_rows"]]), "digest": hash_json(key)}
 
 

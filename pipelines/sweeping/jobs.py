@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -37,10 +37,7 @@ class SweepJob:
 
     def prepare(self) -> execute.Job:
         """What can run: stages checked, the device found. Raises UserError."""
-        stages = execute.make_stages(self.config.pipeline.stages)
-        execute.check_stages(stages, self.config)
-        device = execute.find_device(self.config.device) if any(stage.uses_device for stage in stages) else None
-        return execute.Job(self.config, list(self.words), stages, device, identity=self.identity)
+        return replace(execute.prepare_saved(self.config), words=list(self.words), identity=self.identity)
 
 
 def make_jobs(request: Request) -> list[SweepJob]:
