@@ -10,7 +10,8 @@
 // tiles that hang over an edge, or operands off 16-byte borders, take checked loads (a branch for the whole workgroup).
 // The invocations of 32 are spread so that neighbours read the same vec4 of A, and neighbours of two the same of B: on NVIDIA such
 // reads take half the time. With BLOCKS, each output is a sum over blocks of `k_block` k (a multiple of TILE_K) of chains of FMAs,
-// because one long chain errs several times as much as PyTorch's blocked sums do.
+// because one long chain errs several times as much as PyTorch's blocked sums do. With THROUGH the blocks are added up in C itself: for
+// tiles whose sums alone fill the registers.
 // Split K: workgroup z = batch * splits + part computes k in [part k_part, (part + 1) k_part) into C + part * c_part; gemm_reduce
 // adds the parts in order.
 //
@@ -35,6 +36,7 @@ layout(constant_id = 8) const bool RESIDUAL = false;
 layout(constant_id = 9) const uint ACTIVATION = 0;
 layout(constant_id = 10) const uint SLICES = 1;
 layout(constant_id = 11) const bool BLOCKS = false;
+layout(constant_id = 12) const bool THROUGH = false;
 
 layout(push_constant, scalar) uniform Arguments {
     uint64_t a, b, c, bias, residual;       // bias, residual: 0 when absent
@@ -57,14 +59,16 @@ const uint BEFORE = 2 * HALF > SUMS ? 2 * HALF : SUMS;
 
 shared vec4 memory[BEFORE > ROUND ? BEFORE : ROUND];                  // two halves of A and B; then sums of slices; then outputs
 
-uint place_a(uint half_, uint k, uint quad) { return half_ * HALF + k * LINE_A + (quad ^ (k / 4 & MIX_A)); }
-uint place_b(uint half_, uint k, uint quad) { return half_ * HALF + TILE_K * LINE_A + k * LINE_B + (quad ^ (k / 4 & MIX_B)); }
+const uint MIXING = TILE_K < 32 ? 32 / TILE_K : 1;
 
-// Part `index` of a tile of `side` rows or columns: where it begins in memory, from the tile's first element. Along K, four k of
-// one row; else four rows of one k.
-uint64_t part_offset(bool along_k, uint index, uint side, uint stride) {
+uint place_a(uint half_, uint k, uint quad) { return half_ * HALF + k * LINE_A + (quad ^ (k / 4 * MIXING & MIX_A)); }
+uint place_b(uint half_, uint k, uint quad) { return half_ * HALF + TILE_K * LINE_A + k * LINE_B + (quad ^ (k / 4 * MIXING & MIX_B)); }
+
+// Part `index` of a tile of `side` rows or columns: its bytes from the tile's first element. Along K, four k of one row; else four
+// rows of one k.
+uint part_offset(bool along_k, uint index, uint side, uint stride) {
     uint line = along_k ? index / (TILE_K / 4) : index / (side / 4), at = along_k ? index % (TILE_K / 4) : index % (side / 4);
-    return 4ul * (uint64_t(line) * stride + 4 * at);
+    return 4 * (line * stride + 4 * at);
 }
 
 // Up to four elements; 0 from `valid` on.
@@ -97,57 +101,66 @@ void keep_b(uint half_, uint index, vec4 v) {
     }
 }
 
-// Stores four sums with the epilogue.
-void put(uint64_t C, uint64_t R, uint row, uint column, vec4 sum) {
+// Stores four sums with the epilogue: bias and residual with the first block, what C has with later ones, the activation with the last.
+void put(uint64_t C, uint64_t R, uint row, uint column, vec4 sum, bool first, bool last) {
     vec4 v = sum * scale;
     Floats target = Floats(C + 4ul * (uint64_t(row) * ldc + column)), before = Floats(R + 4ul * (uint64_t(row) * ldr + column));
     Floats offset = Floats(bias + 4ul * column);
-    uint64_t addresses = uint64_t(target) | (RESIDUAL ? uint64_t(before) : 0ul) | (bias != 0 ? uint64_t(offset) : 0ul);
+    const bool add_bias = bias != 0 && first, add_residual = RESIDUAL && first;
+    uint64_t addresses = uint64_t(target) | (add_residual ? uint64_t(before) : 0ul) | (add_bias ? uint64_t(offset) : 0ul);
     if (column + 4 <= n && (uint(addresses) & 15) == 0) {
-        if (bias != 0) v += Vec4s(uint64_t(offset)).at[0];
-        if (RESIDUAL) v += Vec4s(uint64_t(before)).at[0];
-        [[unroll]] for (uint i = 0; i < 4; i++) v[i] = activate(ACTIVATION, v[i]);
+        if (add_bias) v += Vec4s(uint64_t(offset)).at[0];
+        if (add_residual) v += Vec4s(uint64_t(before)).at[0];
+        if (THROUGH && !first) v += Vec4s(uint64_t(target)).at[0];
+        if (!THROUGH || last) [[unroll]] for (uint i = 0; i < 4; i++) v[i] = activate(ACTIVATION, v[i]);
         Vec4s(uint64_t(target)).at[0] = v;
         return;
     }
     for (uint i = 0; i < 4; i++)
         if (column + i < n) {
             float one = v[i];
-            if (bias != 0) one += offset.at[i];
-            if (RESIDUAL) one += before.at[i];
-            target.at[i] = activate(ACTIVATION, one);
+            if (add_bias) one += offset.at[i];
+            if (add_residual) one += before.at[i];
+            if (THROUGH && !first) one += target.at[i];
+            target.at[i] = !THROUGH || last ? activate(ACTIVATION, one) : one;
         }
 }
 
-vec4 sum[EACH_M][GROUPS_N], total[EACH_M][GROUPS_N];       // of the block, of the blocks before it
+// Sums of the block, and (without THROUGH) of the blocks before it: these are needed rarely, and an index that the compiler cannot know
+// keeps them out of the registers.
+vec4 sum[EACH_M][GROUPS_N], total[EACH_M * GROUPS_N];
 
-void clear_sums() {
+void clear_sums(uint hidden) {
     [[unroll]] for (uint i = 0; i < EACH_M; i++)
         [[unroll]] for (uint j = 0; j < GROUPS_N; j++) {
             sum[i][j] = vec4(0.0);
-            if (BLOCKS) total[i][j] = vec4(0.0);
+            if (BLOCKS && !THROUGH) total[hidden + i * GROUPS_N + j] = vec4(0.0);
         }
 }
 
-void end_block() {
+void end_block(uint hidden) {
     [[unroll]] for (uint i = 0; i < EACH_M; i++)
         [[unroll]] for (uint j = 0; j < GROUPS_N; j++) {
-            total[i][j] += sum[i][j];
+            total[hidden + i * GROUPS_N + j] += sum[i][j];
             sum[i][j] = vec4(0.0);
         }
+}
+
+// Adds the products of four k whose first vec4 of A and B lie at `at_a` and `at_b`.
+void multiply_four(uint at_a, uint at_b) {
+    [[unroll]] for (uint k = 0; k < 4; k++) {
+        vec4 av[GROUPS_M], bv[GROUPS_N];
+        [[unroll]] for (uint g = 0; g < GROUPS_M; g++) av[g] = memory[at_a + k * LINE_A + g * HIGH];
+        [[unroll]] for (uint g = 0; g < GROUPS_N; g++) bv[g] = memory[at_b + k * LINE_B + g * WIDE];
+        [[unroll]] for (uint i = 0; i < EACH_M; i++)
+            [[unroll]] for (uint j = 0; j < GROUPS_N; j++) sum[i][j] = fma(vec4(av[i / 4][i % 4]), bv[j], sum[i][j]);
+    }
 }
 
 // Adds the products of one step of K that lies in shared memory.
 void multiply(uint half_, uint slice, uint x, uint y) {
-    [[unroll]] for (uint quad = 0; quad < STEPS / 4; quad++)
-        [[unroll]] for (uint i4 = 0; i4 < 4; i4++) {
-            uint k = slice * STEPS + 4 * quad + i4;
-            vec4 av[GROUPS_M], bv[GROUPS_N];
-            [[unroll]] for (uint g = 0; g < GROUPS_M; g++) av[g] = memory[place_a(half_, k, g * HIGH + y)];
-            [[unroll]] for (uint g = 0; g < GROUPS_N; g++) bv[g] = memory[place_b(half_, k, g * WIDE + x)];
-            [[unroll]] for (uint i = 0; i < EACH_M; i++)
-                [[unroll]] for (uint j = 0; j < GROUPS_N; j++) sum[i][j] = fma(vec4(av[i / 4][i % 4]), bv[j], sum[i][j]);
-        }
+    [[unroll]] for (uint k = 0; k < STEPS; k += 4)
+        multiply_four(place_a(half_, slice * STEPS + k, y), place_b(half_, slice * STEPS + k, x));
 }
 
 // Leaves the sums of all slices in slice 0.
@@ -165,16 +178,16 @@ void add_slices(uint slice, uint thread) {
     }
 }
 
-// All k of this workgroup. fast: nothing hangs over an edge and all loads are aligned.
-void walk(bool fast, uint64_t A, uint64_t B, uint64_t C, uint64_t R, uint row, uint column, uint length) {
+// The `length` k that begin at A and B. fast: nothing hangs over an edge and all loads are aligned.
+void sum_products(bool fast, uint64_t A, uint64_t B, uint row, uint column, uint length) {
     uint id = gl_LocalInvocationID.x, slice = id / THREADS, thread = id % THREADS, lane = thread % 32, line = thread / 32;
     uint x = line % (WIDE / 8) * 8 + (lane & 1) + (lane >> 1 & 6), y = line / (WIDE / 8) * 4 + (lane >> 1 & 1) + (lane >> 3 & 2);
-    uint64_t from_a[LOADS_A], from_b[LOADS_B];
-    [[unroll]] for (uint i = 0; i < LOADS_A; i++) from_a[i] = A + part_offset(!TRANSPOSE_A, id + i * ALL, TILE_M, lda);
-    [[unroll]] for (uint i = 0; i < LOADS_B; i++) from_b[i] = B + part_offset(TRANSPOSE_B, id + i * ALL, TILE_N, ldb);
+    uint hidden = k_block & 3, from_a[LOADS_A], from_b[LOADS_B];
+    [[unroll]] for (uint i = 0; i < LOADS_A; i++) from_a[i] = part_offset(!TRANSPOSE_A, id + i * ALL, TILE_M, lda);
+    [[unroll]] for (uint i = 0; i < LOADS_B; i++) from_b[i] = part_offset(TRANSPOSE_B, id + i * ALL, TILE_N, ldb);
     uint64_t step_a = 4ul * TILE_K * (TRANSPOSE_A ? lda : 1), step_b = 4ul * TILE_K * (TRANSPOSE_B ? 1 : ldb);
     int rows = int(m - row), columns = int(n - column);
-    clear_sums();
+    clear_sums(hidden);
 
     vec4 next_a[LOADS_A], next_b[LOADS_B];
     uint half_ = 1;
@@ -182,29 +195,36 @@ void walk(bool fast, uint64_t A, uint64_t B, uint64_t C, uint64_t R, uint row, u
         bool more = at_k + int(TILE_K) < int(length);
         int left = int(length) - at_k - int(TILE_K);
         if (more && fast) {
-            [[unroll]] for (uint i = 0; i < LOADS_A; i++) next_a[i] = Vec4s(from_a[i]).at[0];
-            [[unroll]] for (uint i = 0; i < LOADS_B; i++) next_b[i] = Vec4s(from_b[i]).at[0];
+            [[unroll]] for (uint i = 0; i < LOADS_A; i++) next_a[i] = Vec4s(A + from_a[i]).at[0];
+            [[unroll]] for (uint i = 0; i < LOADS_B; i++) next_b[i] = Vec4s(B + from_b[i]).at[0];
         } else if (more) {
             [[unroll]] for (uint i = 0; i < LOADS_A; i++)
-                next_a[i] = fetch_checked(from_a[i], inside_part(!TRANSPOSE_A, id + i * ALL, TILE_M, rows, left));
+                next_a[i] = fetch_checked(A + from_a[i], inside_part(!TRANSPOSE_A, id + i * ALL, TILE_M, rows, left));
             [[unroll]] for (uint i = 0; i < LOADS_B; i++)
-                next_b[i] = fetch_checked(from_b[i], inside_part(TRANSPOSE_B, id + i * ALL, TILE_N, columns, left));
+                next_b[i] = fetch_checked(B + from_b[i], inside_part(TRANSPOSE_B, id + i * ALL, TILE_N, columns, left));
         }
-        [[unroll]] for (uint i = 0; i < LOADS_A; i++) from_a[i] += step_a;
-        [[unroll]] for (uint i = 0; i < LOADS_B; i++) from_b[i] += step_b;
+        A += step_a;
+        B += step_b;
         if (at_k >= 0) multiply(half_, slice, x, y);
         if (more) {
             half_ = 1 - half_;
             [[unroll]] for (uint i = 0; i < LOADS_A; i++) keep_a(half_, id + i * ALL, next_a[i]);
             [[unroll]] for (uint i = 0; i < LOADS_B; i++) keep_b(half_, id + i * ALL, next_b[i]);
         }
-        if (BLOCKS && (at_k + int(TILE_K)) % int(k_block) == 0) end_block();
+        if (BLOCKS && !THROUGH && (at_k + int(TILE_K)) % int(k_block) == 0) end_block(hidden);
         barrier();
     }
-    if (BLOCKS) [[unroll]] for (uint i = 0; i < EACH_M; i++) [[unroll]] for (uint j = 0; j < GROUPS_N; j++) sum[i][j] += total[i][j];
+    if (BLOCKS && !THROUGH)
+        [[unroll]] for (uint i = 0; i < EACH_M; i++)
+            [[unroll]] for (uint j = 0; j < GROUPS_N; j++) sum[i][j] += total[hidden + i * GROUPS_N + j];
     if (SLICES > 1) add_slices(slice, thread);
-    // Through shared memory, so that rows are stored whole and the epilogue stands here once: with it in the unrolled loops over
-    // the sums, the H200's driver kept them in memory and took ten times as long.
+}
+
+// Stores the sums through shared memory, so that rows are stored whole and the epilogue stands here once: with it in the unrolled loops
+// over the sums, the H200's driver kept them in memory and took ten times as long.
+void store_sums(uint64_t C, uint64_t R, uint row, uint column, bool first, bool last) {
+    uint id = gl_LocalInvocationID.x, slice = id / THREADS, lane = id % THREADS % 32, line = id % THREADS / 32;
+    uint x = line % (WIDE / 8) * 8 + (lane & 1) + (lane >> 1 & 6), y = line / (WIDE / 8) * 4 + (lane >> 1 & 1) + (lane >> 3 & 2);
     [[unroll]] for (uint g = 0; g < GROUPS_M; g++) {
         barrier();
         if (slice == 0)
@@ -213,7 +233,7 @@ void walk(bool fast, uint64_t A, uint64_t B, uint64_t C, uint64_t R, uint row, u
         barrier();
         [[dont_unroll]] for (uint at = id; at < 4 * HIGH * LINE_B; at += ALL) {
             uint r = row + 4 * HIGH * g + at / LINE_B;
-            if (r < m) put(C, R, r, column + 4 * (at % LINE_B), memory[at]);
+            if (r < m) put(C, R, r, column + 4 * (at % LINE_B), memory[at], first, last);
         }
     }
 }
@@ -231,5 +251,15 @@ void main() {
     uint64_t R = residual + 4ul * (uint64_t(outer) * r_outer + uint64_t(inner) * r_inner);
     bool inside = row + TILE_M <= m && column + TILE_N <= n && length % TILE_K == 0;
     bool aligned = ((uint(A) | uint(B)) & 15) == 0 && ((lda | ldb) & 3) == 0;
-    walk(inside && aligned, A, B, C, R, row, column, length);
+    if (!THROUGH) {
+        sum_products(inside && aligned, A, B, row, column, length);
+        store_sums(C, R, row, column, true, true);
+    } else {
+        uint64_t step_a = 4ul * (TRANSPOSE_A ? lda : 1), step_b = 4ul * (TRANSPOSE_B ? 1 : ldb);
+        [[dont_unroll]] for (uint done = 0; done < length; done += k_block) {
+            barrier();                                         // the outputs of the block before were read
+            sum_products(inside && aligned, A + done * step_a, B + done * step_b, row, column, min(k_block, length - done));
+            store_sums(C, R, row, column, done == 0, done + k_block >= length);
+        }
+    }
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 from hierarchos.kernels.launch import Profile
 
 CPU_CHUNK_BYTES = 4 << 20                           # a block of logits that stays in a CPU's caches
-GPU_CHUNK_BYTES = 64 << 20
+GPU_CHUNK_BYTES = 64 << 20, 256 << 20               # at least, at most: a 128th of the memory between
 
 
 def profile_of(device) -> Profile:
@@ -17,6 +17,13 @@ def profile_of(device) -> Profile:
         max_groups=min(65535, *info.max_groups),
         compute_units=info.compute_units or (2 if info.software else 16),
         features=frozenset(info.features),
-        chunk_bytes=CPU_CHUNK_BYTES if info.software else GPU_CHUNK_BYTES,
+        chunk_bytes=CPU_CHUNK_BYTES if info.software else gpu_chunk_bytes(info.heap_bytes),
         matrices=info.matrices,
+        tuned=tuple(sorted(device.tuned.items())),
     )
+
+
+def gpu_chunk_bytes(heap_bytes: int) -> int:
+    """Largest transient block of logits: enough rows to fill the device, a small part of its memory."""
+    least, most = GPU_CHUNK_BYTES
+    return max(least, min(most, heap_bytes // 128))

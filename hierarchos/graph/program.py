@@ -8,11 +8,12 @@ from hierarchos.graph.binding import bind
 from hierarchos.graph.memory import aligned
 from hierarchos.graph.ops.leaf import Constant, Input
 from hierarchos.graph.placement import Storage
-from hierarchos.graph.plan import Plan, copies_inputs, plan_program, sources
+from hierarchos.graph.plan import Plan, copies_inputs, sources
 from hierarchos.graph.profile import profile_of
 from hierarchos.graph.scratch import Scratch
 from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import NUMPY_NAME, Graph, Spec, Tensor
+from hierarchos.graph.tuning import tuned_plan
 from hierarchos.kernels.launch import item_bytes
 from hierarchos.vulkan.commands import Command, Copy, Span
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def compile_program(graph: Graph, device, store: StateStore | None = None, profile: bool = False, label: str = "program") -> Program:
     """Plans, allocates and records a graph over the states of `store`. `profile=True` times each command (slower)."""
-    plan = plan_program(graph, profile_of(device), store.layout if store else None, device.info.max_allocation or None)
+    plan = tuned_plan(graph, device, store.layout if store else None)
     return Program(plan, device, store, profile, label)
 
 

@@ -84,21 +84,31 @@ def tiles_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Opera
     tile = choose_tile(rows, shape.keys, shape.batch * shape.key_heads, (shape.value_width,), 1, profile)
     groups = chunks(rows, tile.height)
     parts = splits(shape, groups, tile, profile)
-    out_bytes, lse_bytes = (4 * shape.batch * shape.queries * shape.heads * n for n in (shape.value_width, 1))
     operations = 2.0 * pairs(rule, shape) * (shape.width + shape.value_width)
     optionals = optional(rule, 3, "segments_q", "segments_k", "seed", "query_offset", "slopes")
     numbers = sizes(rule, shape, inputs)
     if parts == 1:
         arguments = (In(0), In(1), In(2), Out(0), Out(1), *optionals, *numbers)
         return Lowering((launch("attention_tile", "attention", tile, groups, rule, shape, inputs, arguments, operations),))
-    part_out, part_lse = (0, parts * out_bytes), (parts * out_bytes, parts * lse_bytes)
-    arguments = (In(0), In(1), In(2), Work(*part_out, read=False), Work(*part_lse, read=False), *optionals, *numbers)
-    first = launch("attention_tile", "attention part", tile, groups * parts, rule, shape, inputs, arguments, operations)
-    joined = (shape.batch, shape.queries, shape.heads, shape.value_width, parts)
-    second = Launch("attention_combine", (chunks(out_bytes // 4, INVOCATIONS), 1, 1),
-                    (Work(*part_out, write=False), Work(*part_lse, write=False), Out(0), Out(1), *map(U32, joined)), (INVOCATIONS,),
-                    "attention combine", parts * out_bytes / 2, float(parts * out_bytes))
-    return Lowering((first, second), parts * (out_bytes + lse_bytes))
+    arguments = (In(0), In(1), In(2), *split_arguments(shape, parts), *optionals, *numbers)
+    return join(launch("attention_tile", "attention part", tile, groups * parts, rule, shape, inputs, arguments, operations), shape, parts)
+
+
+def split_arguments(shape: AttentionShape, parts: int) -> tuple[Work, Work]:
+    """Where a launch that splits the keys writes its parts of out and of the log-sum-exp."""
+    rows = shape.batch * shape.queries * shape.heads
+    out_bytes = 4 * rows * shape.value_width
+    return Work(0, parts * out_bytes, read=False), Work(parts * out_bytes, 4 * parts * rows, read=False)
+
+
+def join(first: Launch, shape: AttentionShape, parts: int) -> Lowering:
+    """The launch that wrote the parts, and the one that joins them."""
+    out, lse = (replace(work, read=True, write=False) for work in split_arguments(shape, parts))
+    numbers = (shape.batch, shape.queries, shape.heads, shape.value_width, parts)
+    groups = (chunks(out.nbytes // (4 * parts), INVOCATIONS), 1, 1)
+    second = Launch("attention_combine", groups, (out, lse, Out(0), Out(1), *map(U32, numbers)),
+                    (INVOCATIONS,), "attention combine", out.nbytes / 2, float(out.nbytes))
+    return Lowering((first, second), out.nbytes + lse.nbytes)
 
 
 def tiles_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:

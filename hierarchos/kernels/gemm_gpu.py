@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from hierarchos.kernels.copy import fold_groups
 from hierarchos.kernels.gemm_arguments import arguments, lies_along
@@ -31,8 +32,18 @@ class Tile:
     half: float = 5.0
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """What tells it from other tiles."""
+        return self.m, self.n, self.k, self.each_m, self.each_n, self.slices
+
+    @property
     def invocations(self) -> int:
         return self.slices * self.m * self.n // self.sums
+
+    @property
+    def through(self) -> bool:
+        """Whether blocks of a long sum are added up in C: sums of their own beside these would not fit into the registers."""
+        return self.sums > 64
 
     @property
     def sums(self) -> int:
@@ -48,10 +59,29 @@ class Tile:
         return -(-m // self.m) * -(-n // self.n)
 
 
+@dataclass(frozen=True)
+class ProductShape:
+    """What the choice of a tile depends on. layout: N or T for A and for B (T: memory runs along the rows' index)."""
+
+    layout: str
+    m: int
+    n: int
+    k: int
+    batch: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.layout} {self.m}x{self.n}x{self.k} x{self.batch}"
+
+
 # Fitted to 26 products of 1.3e8 to 1.4e11 operations on an H200 (`python -m validation.sweep_gemm`): readings within 11 % (rms) of
 # `microseconds`, and the choice within 3 % (mean; 12 % at most) of the best of 17 tiles with every split.
 TILES = (Tile(128, 128, 16, 8, 8, 1, 4.33e5, 6.25), Tile(64, 64, 16, 8, 8, 1, 3.94e5, 4.99), Tile(64, 64, 16, 4, 4, 1, 2.73e5, 4.5),
          Tile(64, 32, 32, 8, 4, 4, 2.11e5, 3.38))
+# Candidates of the tuner (graph/tuning.py) that the model does not know.
+MORE_TILES = (Tile(128, 128, 8, 8, 16, 1), Tile(128, 128, 16, 8, 16, 1), Tile(128, 128, 8, 16, 8, 1), Tile(128, 128, 16, 16, 8, 1),
+              Tile(128, 256, 8, 8, 16, 1), Tile(256, 128, 8, 16, 8, 1), Tile(128, 128, 16, 8, 8, 2), Tile(128, 64, 16, 8, 8, 1),
+              Tile(64, 128, 16, 8, 16, 1), Tile(128, 64, 16, 16, 8, 1), Tile(64, 64, 32, 8, 8, 2), Tile(64, 128, 16, 8, 8, 1))
 START, SECOND_START = 2.7, 1.2                      # microseconds of a launch, and of adding the parts of a split product
 SECOND_BYTES = 1.26e6                               # that are added in a microsecond
 MOST_SUBGROUPS = 17.8                               # of a compute unit at a time
@@ -79,10 +109,30 @@ def choose_tile(m: int, n: int, k: int, batch: int, profile: Profile) -> tuple[T
 def lower(product: Product, profile: Profile, workspace: int) -> tuple[list[Launch], int]:
     """Launches of one product, and the workspace in bytes when the first `workspace` of it are taken."""
     transpose_a, transpose_b = lies_along(product.a, product.m), lies_along(product.b, product.k)
-    name = f"gemm {'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'} {product.m}x{product.n}x{product.k}"
+    layout = ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
     if product.m <= VECTOR_ROWS and transpose_b and not transpose_a and product.k >= profile.subgroup:
-        return [vector_launch(product, profile, name)], workspace
-    tile, splits = choose_tile(product.m, product.n, product.k, product.batch, profile)
+        return [vector_launch(product, profile, f"gemm {layout} {product.m}x{product.n}x{product.k}")], workspace
+    shape = ProductShape(layout, product.m, product.n, product.k, product.batch)
+    return launches(product, *choice(shape, profile), profile, workspace)
+
+
+def choice(shape: ProductShape, profile: Profile) -> tuple[Tile, int]:
+    """Tile and parts of a product: what was measured on the device, else what the model says."""
+    measured = tuned(profile.tuned).get(shape.key)
+    return measured or choose_tile(shape.m, shape.n, shape.k, shape.batch, profile)
+
+
+@cache
+def tuned(entries: tuple[tuple[str, tuple[int, ...]], ...]) -> dict[str, tuple[Tile, int]]:
+    """`Profile.tuned` as choices; what no longer names a tile is left out."""
+    known = {tile.numbers: tile for tile in (*TILES, *MORE_TILES)}
+    return {key: (known[tuple(numbers)], parts) for key, (*numbers, parts) in entries if tuple(numbers) in known}
+
+
+def launches(product: Product, tile: Tile, splits: int, profile: Profile, workspace: int) -> tuple[list[Launch], int]:
+    """A product with this tile and so many parts of K."""
+    transpose_a, transpose_b = lies_along(product.a, product.m), lies_along(product.b, product.k)
+    name = f"gemm {'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'} {product.m}x{product.n}x{product.k}"
     splits = -(-product.k // part_length(product.k, splits, tile))     # rounding up may leave the last ones empty
     if splits == 1:
         return [tiled_launch(product, tile, transpose_a, transpose_b, 1, name)], workspace
@@ -92,9 +142,9 @@ def lower(product: Product, profile: Profile, workspace: int) -> tuple[list[Laun
     entry = product.m * product.n
     target = Matrix(parts, product.n, 1, product.inner * entry, entry)
     plain = Product(product.m, product.n, product.k, product.a, product.b, target, product.outer, product.inner)
-    launches = [tiled_launch(plain, tile, transpose_a, transpose_b, splits, f"{name} / {splits}"),
-                reduce_launch(product, Work(start, splits * part_bytes, write=False), splits, profile)]
-    return launches, start + splits * part_bytes
+    made = [tiled_launch(plain, tile, transpose_a, transpose_b, splits, f"{name} / {splits}"),
+            reduce_launch(product, Work(start, splits * part_bytes, write=False), splits, profile)]
+    return made, start + splits * part_bytes
 
 
 def part_length(k: int, splits: int, tile: Tile) -> int:
@@ -111,7 +161,7 @@ def tiled_launch(product: Product, tile: Tile, transpose_a: bool, transpose_b: b
     part = part_length(product.k, splits, tile)
     groups = (-(-product.n // tile.n), -(-product.m // tile.m), product.batch * splits)
     constants = (tile.invocations, tile.m, tile.n, tile.k, tile.each_m, tile.each_n, transpose_a, transpose_b,
-                 product.residual is not None, product.activation, tile.slices, part > block(tile))
+                 product.residual is not None, product.activation, tile.slices, part > block(tile), tile.through and part > block(tile))
     more = (U32(splits), U32(part), U32(product.batch * product.m * product.n), U32(block(tile)))
     return Launch("gemm_gpu", groups, (*arguments(product, transpose_a, transpose_b), *more), constants, name,
                   product.operations, product.bytes_moved)

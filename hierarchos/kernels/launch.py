@@ -152,4 +152,5 @@ class Profile:
     compute_units: int = 2                          # multiprocessors, when known; for split-K
     features: frozenset[str] = field(default_factory=frozenset)
     chunk_bytes: int = 32 << 20                     # largest transient logits block
+    tuned: tuple[tuple[str, tuple[int, ...]], ...] = ()         # measured choices: key of a product -> tile, parts of K
     matrices: tuple[tuple[str, int, int, int], ...] = ()        # of matrix units with fp32 sums: format, m, n, k

@@ -39,9 +39,12 @@ class Chunk:
 
 
 def chunk_rows(rows: int, vocabulary: int, profile: Profile) -> int:
-    """Rows whose logits fit `profile.chunk_bytes`: at least one; whole tiles where there is room for them."""
+    """Rows whose logits fit `profile.chunk_bytes`: at least one; whole tiles where there is room for them, equal chunks on GPUs."""
     fitting = max(1, profile.chunk_bytes // (16 * -(-vocabulary // 4)))
-    return min(rows, fitting if fitting < 128 else fitting // 128 * 128)
+    fitting = fitting if fitting < 128 else fitting // 128 * 128
+    if profile.device_class == "gpu" and fitting > 128:
+        fitting = -(-rows // (128 * -(-rows // fitting))) * 128
+    return min(rows, fitting)
 
 
 def lower_lm_head(op, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:

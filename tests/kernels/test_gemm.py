@@ -214,3 +214,15 @@ def check_gradients(function, *shapes) -> None:
             sides.append(evaluate(graph, feeds | {f"x{i}": moved}, dtype="float64")[0]["loss"])
         assert outputs[f"g{i}"].shape == tensor.shape
         assert np.isclose(outputs[f"g{i}"][at], sides[0] - sides[1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("m,n,k", [(70, 40, 200), (32, 64, 192)])
+def test_blocks_of_k_are_added_up_in_the_output(device, monkeypatch, m, n, k):
+    """What tiles do whose sums fill the registers: here with a small one, three blocks or more."""
+    monkeypatch.setattr(Tile, "through", True)
+    monkeypatch.setattr("hierarchos.kernels.gemm_gpu.LONGEST_CHAIN", 64)
+    monkeypatch.setattr("hierarchos.kernels.gemm_gpu.choose_tile", lambda *_: (Tile(64, 64, 16, 4, 4, 1), 1))
+    op = MatMul(transpose_b=True, has_bias=True, has_residual=True, activation="silu", scale=0.5)
+    check(device, op, normal(m, k), normal(n, k), normal(n), normal(m, n), profile=PROFILES["gpu"])
+    op = MatMul(transpose_a=True, has_residual=True, accumulate=True)
+    check(device, op, normal(k, m), normal(k, n), normal(m, n), profile=PROFILES["gpu"])

@@ -1,0 +1,139 @@
+"""Attention for GPUs on blocks of 4 x 8 or 8 x 8 scores an invocation: heads of up to 128 channels, enough rows and keys to fill them."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hierarchos.kernels.attention_arguments import constants, delta, optional, pairs, sizes, stats_bytes
+from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
+from hierarchos.kernels.attention_tiles import INVOCATIONS, chunks, join, split_arguments, wide
+from hierarchos.kernels.copy import fold_groups
+from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Out, Profile, Work
+
+SIDE, WALKED = 64, 64                               # invocations of one of a workgroup's two sides; walked lines of a tile
+WIDEST = 128
+FEWEST_LINES = 33                                   # rows, keys: below, the tiles of attention_tiles.py waste less
+CHUNK = 8                                           # channels or lines at a time
+SMALL_BLOCK = 32                                    # owned lines of the smallest block
+BUSY = 4                                            # workgroups a multiprocessor below which query heads of a group are taken one by one
+SPLIT_TILES = 4                                     # a split of the keys covers at least so many tiles: two for each side
+
+
+@dataclass(frozen=True)
+class Block:
+    """Owned lines of an invocation, channels or lines in a stage, channels in all (rounded up to 32)."""
+
+    each: int
+    chunk: int
+    deep: int
+
+    @property
+    def owned(self) -> int:
+        """Lines of a workgroup."""
+        return 8 * self.each
+
+    @property
+    def joined(self) -> int:
+        """Bytes that one side hands over at the end."""
+        return 16 * (self.each * self.deep // 32 * SIDE + self.owned // 2)
+
+    @property
+    def forward_bytes(self) -> int:
+        stage = 4 * self.chunk * max(WALKED, self.deep)
+        return max(4 * self.owned * (self.deep + WALKED) + 4 * stage, self.joined)
+
+    def backward_bytes(self, weights: int) -> int:
+        """Shared memory of a kernel that keeps `weights` tiles of weights."""
+        stage = 4 * self.chunk * max(self.owned + WALKED, self.deep)
+        return max(4 * weights * self.owned * WALKED + 4 * stage, self.joined)
+
+
+def choose_block(lines: int, problems: int, kernel: str, deep: int, profile: Profile) -> Block | None:
+    """The largest block that fits and gives nearly every multiprocessor a workgroup; None where none fits.
+
+    lines: owned ones of each of `problems`; kernel: forward, rows or keys."""
+    fitting = []
+    for each in (8, 4):
+        block = Block(each, CHUNK, deep)
+        needed = block.forward_bytes if kernel == "forward" else block.backward_bytes(1 if kernel == "rows" else 2)
+        if needed <= profile.shared_bytes and (each == 4 or deep <= 64):
+            fitting.append(block)
+    filling = [block for block in fitting if problems * chunks(lines, block.owned) >= profile.compute_units]
+    return (filling or fitting[-1:] or [None])[0]
+
+
+def deep(shape: AttentionShape) -> int:
+    return 32 * chunks(max(shape.width, shape.value_width), 32)
+
+
+def fits(shape: AttentionShape, profile: Profile, backward: bool) -> bool:
+    """Whether these kernels take the shape on the device."""
+    kernels = ("rows", "keys") if backward else ("forward",)
+    return (deep(shape) <= WIDEST and min(shape.queries * shape.group, shape.keys) >= FEWEST_LINES and profile.subgroup >= 8
+            and all(choose_block(1, 1, kernel, deep(shape), profile) for kernel in kernels))
+
+
+def launch(shader: str, label: str, block: Block, groups: int, rule: AttentionRule, shape: AttentionShape, inputs: list[Operand],
+           profile: Profile, arguments: tuple, operations: float) -> Launch:
+    numbers = (*constants(rule, shape, INVOCATIONS), block.each, block.chunk, wide(shape, inputs), profile.subgroup >= 32)
+    return Launch(shader, (groups, shape.key_heads, shape.batch), arguments, numbers, label, operations)
+
+
+def splits(shape: AttentionShape, groups: int, profile: Profile) -> int:
+    """Into how many parts the keys are cut so that there is work for all multiprocessors."""
+    wanted = profile.compute_units // max(1, groups * shape.key_heads * shape.batch)
+    return max(1, min(wanted, chunks(shape.keys, WALKED) // SPLIT_TILES))
+
+
+def blocks_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
+    """out and log-sum-exp: one launch, or two where the keys are split."""
+    rows = shape.queries * shape.group
+    block = choose_block(rows, shape.batch * shape.key_heads, "forward", deep(shape), profile)
+    assert block
+    groups = chunks(rows, block.owned)
+    parts = splits(shape, groups, profile)
+    operations = 2.0 * pairs(rule, shape) * (shape.width + shape.value_width)
+    targets = (Out(0), Out(1)) if parts == 1 else split_arguments(shape, parts)
+    optionals = optional(rule, 3, "segments_q", "segments_k", "seed", "query_offset", "slopes")
+    arguments = (In(0), In(1), In(2), *targets, *optionals, *sizes(rule, shape, inputs))
+    first = launch("attention_block", "attention", block, groups * parts, rule, shape, inputs, profile, arguments, operations)
+    return Lowering((first,)) if parts == 1 else join(first, shape, parts)
+
+
+def blocks_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
+    """Statistics of rows, dq (which corrects the delta of the statistics), dk and dv; the latter for each query head and then summed
+    over the groups where key heads alone would leave multiprocessors idle."""
+    rows, problems = shape.queries * shape.group, shape.batch * shape.key_heads
+    stats, more = Work(0, stats_bytes(shape)), optional(rule, 6, "segments_q", "segments_k", "slopes")
+    operands, numbers, work = (In(0), In(1), In(2), In(5), stats), sizes(rule, shape, inputs), 2.0 * pairs(rule, shape)
+    block = choose_block(rows, problems, "rows", deep(shape), profile)
+    assert block
+    dq = launch("attention_block_rows", "attention dq", block, chunks(rows, block.owned), rule, shape, inputs, profile,
+                (*operands, Out(0), *more, *numbers), work * (2 * shape.width + shape.value_width))
+    apart = shape.group > 1 and problems * chunks(shape.keys, SMALL_BLOCK) < BUSY * profile.compute_units
+    owned = replace(shape, key_heads=shape.heads) if apart else shape
+    block = choose_block(shape.keys, shape.batch * owned.key_heads, "keys", deep(shape), profile)
+    assert block
+    start, targets = -(-stats_bytes(shape) // 256) * 256, (Out(1), Out(2))
+    sizes_out = [shape.batch * shape.keys * shape.key_heads * n for n in (shape.width, shape.value_width)]
+    if apart:
+        dk_bytes, dv_bytes = (4 * shape.group * n for n in sizes_out)
+        targets = Work(start, dk_bytes, read=False), Work(start + dk_bytes, dv_bytes, read=False)
+    dkv = launch("attention_block_keys", "attention dk dv", block, chunks(shape.keys, block.owned), rule, owned, inputs, profile,
+                 (*operands[:-1], replace(stats, write=False), *targets, *more, *numbers), 2 * work * (shape.width + shape.value_width))
+    dkv = replace(dkv, constants=(*dkv.constants, shape.group if apart else 1))
+    launches = (delta_rows(rule, shape, profile), dq, dkv)
+    if not apart:
+        return Lowering(launches, stats_bytes(shape))
+    parts = tuple(replace(work, read=True, write=False) for work in targets)
+    groups = fold_groups(sum(sizes_out), 256, profile)
+    counts = (*sizes_out, shape.width, shape.value_width, shape.group)
+    added = Launch("attention_group_sum", groups, (*parts, Out(1), Out(2), *map(U32, counts)), (256,),
+                   "attention sum of groups", 0.0, 4.0 * (shape.group + 1) * sum(sizes_out))
+    return Lowering((*launches, added), start + sum(work.nbytes for work in parts))
+
+
+def delta_rows(rule: AttentionRule, shape: AttentionShape, profile: Profile) -> Launch:
+    """Gathers what the backward kernels read for each row, by eight invocations a row."""
+    plain = delta(rule, shape, INVOCATIONS)
+    rows = shape.batch * shape.queries * shape.heads
+    return replace(plain, shader="attention_delta_rows", groups=fold_groups(8 * rows, INVOCATIONS, profile))
