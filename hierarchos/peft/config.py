@@ -85,7 +85,7 @@ def from_peft(raw: Mapping, where: str = CONFIG) -> LoraConfig:
     known = {entry.name for entry in fields(LoraConfig)}
     for name, value in raw.items():
         if name not in known and name not in INFORMATION and value not in INACTIVE:
-            raise UserError(f"{name}={json.dumps(value)} of the adapter is not implemented", where=where, nearest=nearest(name, known, 0.8),
+            raise UserError(f"{name}={json.dumps(value)} of the adapter is not implemented", where=where,
                             hint="it would change what the adapter computes, so the adapter is not used", outcome="nothing was loaded")
     values = {name: _value(name, value, where) for name, value in raw.items() if name in known and value is not None}
     return LoraConfig(**{"lora_alpha": 8, "target_modules": (), **values}).check(where)

@@ -32,18 +32,24 @@ def trains_adapter(config: Config) -> bool:
     return config.peft.method != "none"
 
 
+def check_trained(config: Config) -> None:
+    """An adapter needs a package beside whose weights it is trained."""
+    if trains_adapter(config) and config.model.source == "fresh":
+        raise UserError("a fresh model has nothing to keep frozen: an adapter is trained beside the weights of a package",
+                        where="peft.method", command="peft=none")
+
+
 def check_adapters(config: Config, model: Model | None) -> None:
     """Adapters that are used or gone on from are there and fit; the one to train names modules that are there."""
     if trains_adapter(config) and "train" in config.pipeline.stages:
-        if model is None and config.model.source == "fresh":
-            raise UserError("a fresh model has nothing to keep frozen: an adapter is trained beside the weights of a package",
-                            where="peft.method", command="peft=none")
         if model is not None:
             adapted_model(config, model)
         return
     for name, folder in used_folders(config).items() if "unmerge" not in config.pipeline.stages else ():
         from hierarchos.peft.files import attach, open_adapter
+        from pipelines.stages.checks import check_path
 
+        check_path(folder, "peft.path" if folder == config.peft.path else f"peft.adapters.{name}")
         file = open_adapter(folder)
         if model is not None:
             attach(model, file, name)

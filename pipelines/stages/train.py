@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pipelines.hashing import hash_json
 from pipelines.memory import refuse_hopeless, require_memory, table_of
 from pipelines.profiling import kernel_table
+from pipelines.stages.adapters import check_trained
 from pipelines.stages.base import BaseStage
 from pipelines.stages.checks import check_generation
 from pipelines.stages.packages import batches, start_model, tokenizer_of
@@ -35,6 +36,10 @@ class Train(BaseStage):
     inputs = ("acquire", "tokenize")
     modules = ("hierarchos",)
     uses_device = True
+
+    def check(self, config: Config) -> None:
+        """What an adapter is trained beside."""
+        check_trained(config)
 
     def settings(self, config: Config) -> dict:
         """The loop, the fresh model's shape, how rows are laid into batches, and number formats."""
