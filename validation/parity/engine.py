@@ -163,13 +163,14 @@ class NumpyEngine:
         from hierarchos.graph.evaluate import evaluate
 
         cast = {name: np.asarray(x, self.dtype) if np.asarray(x).dtype.kind == "f" else x for name, x in feeds.items()}
-        return evaluate(graph, cast, self.memory)[0]
+        return evaluate(graph, cast, self.memory, self.dtype)[0]
 
     def logits(self) -> np.ndarray:
         return self.run(logits_graph(self.model, *self.arrays["ids"].shape), {name: self.arrays[name] for name in NAMES})["logits"]
 
     def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
-        weights = self.arrays["token_weights"] / self.arrays["token_weights"].sum()
+        weights = self.arrays["token_weights"].astype(self.dtype)
+        weights /= weights.sum()
         loss = self.run(self.gradient, {**self.arrays, "token_weights": weights})["loss"]
         return float(loss), {spec.name: self.memory[f"{GRADIENTS}/{spec.name}"].copy() for spec in self.specs}
 
