@@ -17,10 +17,12 @@ import torch.nn.functional as F
 
 from pipelines.bench.workloads import REPEAT, WORKLOADS
 
+KINDS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
-def product(n: int, device: str):
-    a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
-    c = torch.empty(n, n, device=device)
+
+def product(n: int, device: str, kind: torch.dtype):
+    a, b = (torch.randn(n, n, device=device).to(kind) for _ in range(2))
+    c = torch.empty(n, n, device=device, dtype=kind)
 
     def step():
         for _ in range(REPEAT):
@@ -85,7 +87,7 @@ class Transformer(torch.nn.Module):
         return self.head(self.norm(x)).flatten(0, 1)
 
 
-def training(name: str, device: str, compiled: bool):
+def training(name: str, device: str, compiled: bool, kind: torch.dtype):
     feeds = WORKLOADS[name].feeds(np.random.default_rng(0))
     inputs = torch.tensor(feeds["x"] if name == "mlp" else feeds["ids"], device=device)
     targets = torch.tensor(feeds["targets"], device=device).long()
@@ -93,14 +95,15 @@ def training(name: str, device: str, compiled: bool):
         model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
     else:
         inputs = inputs.long()
-        model = Transformer(WORKLOADS[name].sizes, name.startswith("llama"))
+        model = Transformer(WORKLOADS[name].sizes, not name.startswith("gpt"))
     model = model.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     forward = torch.compile(model) if compiled else model
 
     def step():
         optimizer.zero_grad()
-        loss = F.cross_entropy(forward(inputs), targets)
+        with torch.autocast(device, kind, enabled=kind != torch.float32):
+            loss = F.cross_entropy(forward(inputs), targets)
         loss.backward()
         optimizer.step()
         return float(loss.detach())
@@ -108,10 +111,10 @@ def training(name: str, device: str, compiled: bool):
     return step, 1
 
 
-def attention(name: str, device: str):
+def attention(name: str, device: str, kind: torch.dtype):
     rng = np.random.default_rng(0)
     rows, length, heads, width = 1, int(name[9:]), 16, 64
-    q, k, v, g = (torch.tensor(rng.standard_normal((rows, length, heads, width)), dtype=torch.float32, device=device) for _ in range(4))
+    q, k, v, g = (torch.tensor(rng.standard_normal((rows, length, heads, width)), dtype=kind, device=device) for _ in range(4))
     leaves = [t.requires_grad_() for t in (q, k, v)]
 
     def step():
@@ -121,11 +124,11 @@ def attention(name: str, device: str):
     return step, 1
 
 
-def workload(name: str, device: str, compiled: bool):
+def workload(name: str, device: str, compiled: bool, kind: torch.dtype):
     """A function that runs it once, and how many products that does."""
     if name.startswith("matmul"):
-        return product(int(name[6:]), device)
-    return attention(name, device) if name.startswith("attention") else training(name, device, compiled)
+        return product(int(name[6:]), device, kind)
+    return attention(name, device, kind) if name.startswith("attention") else training(name, device, compiled, kind)
 
 
 def main() -> None:
@@ -133,10 +136,11 @@ def main() -> None:
     parser.add_argument("name", choices=WORKLOADS)
     parser.add_argument("budget", nargs="?", type=float, default=2.0)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="fp32", choices=KINDS, help="a half format: under autocast; no gradient scaler")
     parser.add_argument("--compile", action="store_true")
     given = parser.parse_args()
     begun = time.perf_counter()
-    step, repeat = workload(given.name, given.device, given.compile)
+    step, repeat = workload(given.name, given.device, given.compile, KINDS[given.precision])
     synchronise = torch.cuda.synchronize if given.device == "cuda" else lambda: None
     step(), synchronise()
     setup = time.perf_counter() - begun

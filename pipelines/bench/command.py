@@ -11,10 +11,11 @@ from hierarchos.errors import UserError, nearest
 from pipelines.bench.workloads import DEFAULT, WORKLOADS
 
 
-def bench(names: list[str], as_json: bool = False, select: str = "auto", budget: float = 2.0, profile: bool = False) -> int:
+def bench(names: list[str], as_json: bool = False, select: str = "auto", budget: float = 2.0, profile: bool = False,
+          compute: str = "fp32") -> int:
     """Prints a table (or a JSON list) of the workloads `names`; none: the default ones. profile: time by kernel as well.
 
-    Returns the exit status."""
+    compute: "fp32", "bf16" or "fp16", without a loss scale. Returns the exit status."""
     from hierarchos.vulkan import open_device
     from pipelines.bench.profile import kernel_table, show
     from pipelines.bench.timing import time_workload
@@ -27,12 +28,13 @@ def bench(names: list[str], as_json: bool = False, select: str = "auto", budget:
     with open_device(select) as device:
         facts = {"device": device.info.name, "driver": device.info.driver}
         for name in names or DEFAULT:
-            row = asdict(time_workload(WORKLOADS[name], device, budget)) | facts | pytorch(name, budget, device.info.kind)
+            row = asdict(time_workload(WORKLOADS[name], device, budget, compute=compute))
+            row |= facts | {"precision": compute} | pytorch(name, budget, device.info.kind, compute)
             rows.append(row)
             if not as_json:
                 print(line(row, len(rows) == 1), flush=True)
             if profile:
-                row["kernels"] = kernel_table(WORKLOADS[name], device)
+                row["kernels"] = kernel_table(WORKLOADS[name], device, compute=compute)
                 if not as_json:
                     print(show(row["kernels"]), flush=True)
     if as_json:
@@ -40,11 +42,13 @@ def bench(names: list[str], as_json: bool = False, select: str = "auto", budget:
     return 0
 
 
-def pytorch(name: str, budget: float, kind: str) -> dict:
-    """The same workload in PyTorch, in a process of its own: on CUDA beside a GPU, else on the CPU; empty when it is not installed."""
+def pytorch(name: str, budget: float, kind: str, compute: str = "fp32") -> dict:
+    """The same workload in PyTorch (under autocast for a half format), in a process of its own: on CUDA beside a GPU, else on the CPU;
+    empty when it is not installed."""
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("validation") is None:
         return {}
-    command = [sys.executable, "-m", "validation.bench_torch", name, str(budget), "--device", "cpu" if kind == "software" else "cuda"]
+    command = [sys.executable, "-m", "validation.bench_torch", name, str(budget), "--precision", compute,
+               "--device", "cpu" if kind == "software" else "cuda"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         return {}

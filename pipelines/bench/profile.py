@@ -7,9 +7,9 @@ from pipelines.bench.timing import build, feeds_of
 from pipelines.bench.workloads import Workload
 
 
-def kernel_table(workload: Workload, device, seed: int = 0, runs: int = 5) -> list[tuple[str, int, float]]:
+def kernel_table(workload: Workload, device, seed: int = 0, runs: int = 5, compute: str = "fp32") -> list[tuple[str, int, float]]:
     """(label, launches, milliseconds) of each kernel in one replay, the least of `runs`, longest first."""
-    program, _ = build(workload, device, seed, profile=True)
+    program, _ = build(workload, device, seed, profile=True, compute=compute)
     feeds, best = feeds_of(workload, seed), {}
     for _ in range(runs):
         program.run(feeds)

@@ -32,10 +32,10 @@ class Timing:
     loss: float | None = None
 
 
-def time_workload(workload: Workload, device, budget: float = 2.0, seed: int = 0) -> Timing:
-    """Runs `workload` for about `budget` seconds (at least 3 times)."""
+def time_workload(workload: Workload, device, budget: float = 2.0, seed: int = 0, compute: str = "fp32") -> Timing:
+    """Runs `workload` for about `budget` seconds (at least 3 times), products in the format `compute`."""
     begun = time.perf_counter()
-    program, repeat = build(workload, device, seed)
+    program, repeat = build(workload, device, seed, compute=compute)
     feeds = feeds_of(workload, seed)
     first = program.run(feeds)
     setup = time.perf_counter() - begun
@@ -76,7 +76,7 @@ def feeds_of(workload: Workload, seed: int) -> dict:
     return feeds | {"scalars": adamw_scalars(1, [(1e-3, 0.01), (1e-3, 0.0)])} if workload.trains else feeds
 
 
-def build(workload: Workload, device, seed: int, profile: bool = False) -> tuple[Program, int]:
+def build(workload: Workload, device, seed: int, profile: bool = False, compute: str = "fp32") -> tuple[Program, int]:
     """The program of a workload with its parameters in place, and how many products one run of it does."""
     with tracing(Graph()):
         w = Weights()
@@ -86,14 +86,14 @@ def build(workload: Workload, device, seed: int, profile: bool = False) -> tuple
     for spec in w.specs:
         store.write(spec.name, initial_value(spec, seed))
     if not workload.trains and not workload.gradients:
-        return compile_program(repeated(workload), device, store, profile=profile), REPEAT
+        return compile_program(repeated(workload, compute), device, store, profile=profile), REPEAT
     for arena in (GRADIENTS, FIRST, SECOND) if workload.trains else (GRADIENTS,):
         store.mirror(arena, of=PARAMETERS)
     if workload.gradients:
-        return compile_program(differentiated(workload), device, store, profile=profile), 1
+        return compile_program(differentiated(workload, compute), device, store, profile=profile), 1
     floats = store.layout.find(PARAMETERS).spec.size
     store.allocate("decay", {DECAY_GROUPS: Spec((floats // BLOCK,), "u32")})
-    with tracing(Graph()) as graph:
+    with tracing(Graph(compute=compute)) as graph:
         w = Weights()
         graph.outputs["loss"] = workload.trace(w)
         store_gradients(graph.outputs["loss"], w)
@@ -101,18 +101,18 @@ def build(workload: Workload, device, seed: int, profile: bool = False) -> tuple
     return compile_program(graph, device, store, profile=profile), 1
 
 
-def differentiated(workload: Workload) -> Graph:
+def differentiated(workload: Workload, compute: str) -> Graph:
     """The gradients of everything, written into the store."""
-    with tracing(Graph()) as graph:
+    with tracing(Graph(compute=compute)) as graph:
         w = Weights()
         graph.outputs["loss"] = workload.trace(w)
         store_gradients(graph.outputs["loss"], w)
     return graph
 
 
-def repeated(workload: Workload) -> Graph:
+def repeated(workload: Workload, compute: str) -> Graph:
     """The product twice in one program, into states so that nothing is read back."""
-    with tracing(Graph()) as graph:
+    with tracing(Graph(compute=compute)) as graph:
         for index in range(REPEAT):
             graph.outputs[f"corner{index}"] = workload.trace(Weights(prefix=""))[index:index + 1, :8]
     return graph

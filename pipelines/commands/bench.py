@@ -1,19 +1,27 @@
-"""usage: hierarchos bench [NAMES] [--json] [--profile] [device=SELECT]
+"""usage: hierarchos bench [NAMES] [--json] [--profile] [device=SELECT] [precision=fp32|bf16|fp16]
 
 Measures training steps and kernels; with PyTorch beside them, in the same run, where that is installed.
 """
 from __future__ import annotations
 
+from hierarchos.errors import UserError
 from pipelines.commands.words import take
 from pipelines.config.device import DeviceConfig
+from pipelines.config.precision import PrecisionConfig
 from pipelines.devices import find_device
+from pipelines.precision import check_precision
 
 
 def run(words: list[str]) -> int:
     """Prints a table, or JSON."""
-    given = [word for word in words if word.startswith("device=")]
-    flags, names = take([word for word in words if word not in given], "--json", "--profile", names=True)
-    info = find_device(DeviceConfig(select=given[-1].partition("=")[2] if given else "auto"))
+    settings = {name: [word.partition("=")[2] for word in words if word.startswith(f"{name}=")] for name in ("device", "precision")}
+    others = [word for word in words if not word.startswith(("device=", "precision="))]
+    flags, names = take(others, "--json", "--profile", names=True)
+    info = find_device(DeviceConfig(select=settings["device"][-1] if settings["device"] else "auto"))
+    precision = PrecisionConfig(compute=settings["precision"][-1] if settings["precision"] else "fp32")
+    if precision.compute not in ("fp32", "bf16", "fp16"):
+        raise UserError(f"precision={precision.compute} is not there", where="command line", hint="there is: bf16, fp16, fp32")
+    check_precision(precision, info)
     from pipelines.bench.command import bench
 
-    return bench(names, "--json" in flags, str(info.index), profile="--profile" in flags)
+    return bench(names, "--json" in flags, str(info.index), profile="--profile" in flags, compute=precision.compute)
