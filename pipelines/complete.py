@@ -8,7 +8,8 @@ from pipelines.config.root import SHORT
 from pipelines.settings.folders import Folders
 from pipelines.settings.schema import Setting, groups, settings
 
-OPTIONS = ("--multirun", "--explain", "--dry-run", "--cfg", "--fail-fast", "--config-dir", "--help", "-m")
+OPTIONS = ("--multirun", "--from", "--until", "--only", "--force",
+           "--explain", "--dry-run", "--cfg", "--fail-fast", "--config-dir", "--help", "-m")
 
 
 def candidates(first: str, word: str, commands: Iterable[str]) -> list[str]:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipelines import resume as resuming
@@ -12,7 +12,7 @@ from pipelines.devices import facts, find_device, first_line
 from pipelines.environment import write_environment
 from pipelines.hashing import PACKAGES
 from pipelines.manifest import describe, job_hash, typed_command
-from pipelines.planning import check_stages, make_stages, needed_by
+from pipelines.planning import check_stages, cut, make_stages, needed_by
 from pipelines.precision import check_precision, precision_line
 from pipelines.progress import Progress
 from pipelines.run_directory import RunDirectory, read_manifest, status_of
@@ -60,9 +60,12 @@ class Job:
 def prepare(pipeline: str, words: list[str], folders: Folders, progress: Progress | None = None) -> Job:
     """Everything that can be wrong before a run starts is found here; raises UserError."""
     earlier = None
+    given = [word.partition("=")[2] for word in words if word.startswith("run.outputs=")]
+    outputs = Path(given[-1] if given else "outputs")
+    if resuming.begins_late(words):
+        words = [*words, f"run.resume={resuming.newest(pipeline, outputs)}", "run.allow_config_change=true"]
     if (which := resuming.resume_word(words)) is not None:
-        given = [word.partition("=")[2] for word in words if word.startswith("run.outputs=")]
-        earlier = resuming.find(which, pipeline, Path(given[-1] if given else "outputs"))
+        earlier = resuming.find(which, pipeline, outputs)
         words = earlier.words_with(words)
     request = check_request(pipeline, words, folders)
     job = prepare_config(request, progress)
@@ -83,18 +86,22 @@ def prepare_composed(composed: object, words: list[str], required: set[str], pro
     stages = make_stages(stage_entries(composed))
     config = resolve(composed, needed_by(stages), required)
     raise_all(without_effect(config, words))
-    check_stages(stages, config)
-    device = find_device(config.device) if any(stage.uses_device for stage in stages) else None
-    if device is not None:
-        check_precision(config.precision, device)
-    return Job(config, words, stages, device, progress=progress or Progress())
+    job = ready(config, stages)
+    return replace(job, words=words, progress=progress or Progress())
 
 
 def prepare_saved(config: Config) -> Job:
     """A job from settings that were checked before, as a run directory keeps them."""
-    stages = make_stages(config.pipeline.stages)
+    return ready(config, make_stages(config.pipeline.stages))
+
+
+def ready(config: Config, stages: list[Stage]) -> Job:
+    """A job whose stages and device have been looked at."""
     check_stages(stages, config)
+    stages = cut(stages, config.run.until)
     device = find_device(config.device) if any(stage.uses_device for stage in stages) else None
+    if device is not None:
+        check_precision(config.precision, device)
     return Job(config, [], stages, device)
 
 
@@ -148,4 +155,7 @@ def without_resume(words: list[str]) -> list[str]:
 def explained(job: Job) -> list[str]:
     """What would happen to each stage."""
     context = Context(job.config, None, job.progress)
-    return explain(job.stages, context, job.cache)
+    if job.earlier is None:
+        return explain(job.stages, context, job.cache)
+    context.looked_at = job.earlier.path
+    return explain(job.stages, context, job.cache, read_manifest(job.earlier.path).get("stages", {}))

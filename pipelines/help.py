@@ -13,6 +13,10 @@ WIDTH = min(110, shutil.get_terminal_size((110, 24)).columns)
 FLAGS = {
     "-m, --multirun": "a run for each combination of comma-separated values: -m train.learning_rate=1e-3,3e-4",
     "--explain": "say for each stage whether and why it would run; run nothing",
+    "--until STAGE": "end after a stage",
+    "--from STAGE": "run a stage and those after it again in the newest run (or that of run.resume), with what is before it kept",
+    "--only STAGE": "the same for one stage",
+    "--force STAGE": "run a stage although its result is kept; all for every one",
     "--dry-run": "check everything, print the settings and the stages; run nothing",
     "--cfg": "print the settings as YAML; run nothing",
     "--fail-fast": "end a sweep at its first failed run",

@@ -12,6 +12,8 @@ from pipelines import exits
 from pipelines.settings.folders import Folders
 
 COMMANDS = {
+    "chat": "talk with a model through its chat template [KEY=VALUE]",
+    "tokens": "show rows as the model is trained on them, and audit the chat template [KEY=VALUE]",
     "devices": "list the Vulkan devices",
     "doctor": "look at drivers, limits and features, and test the arithmetic",
     "architectures": "list the model families that can be trained and run [--json]",
@@ -19,6 +21,7 @@ COMMANDS = {
     "config": "print all settings, with the file and line of each [PIPELINE] [KEY=VALUE] [--provenance]",
     "schema": "print JSON Schema of the settings, for editors [GROUP] [--write]",
     "completion": "print a script that completes words in your shell: bash, zsh or fish",
+    "plan": "say what a run would do and need, and how long it would take, before it starts [PIPELINE] [KEY=VALUE]",
     "resume": "continue an unfinished run, the newest or the given one [RUN]",
     "rerun": "repeat a finished run from its directory and compare the results [RUN] [--tolerance X] [device=SELECT]",
     "crate": "describe a run directory as a Workflow Run RO-Crate, for archives [RUN] [--zip]",
@@ -26,6 +29,7 @@ COMMANDS = {
 }
 FLAGS = {"-m": "multirun", "--multirun": "multirun", "--explain": "explain", "--dry-run": "dry_run", "--cfg": "cfg",
          "--fail-fast": "fail_fast"}
+VALUED = {"--from": ("run.begin",), "--until": ("run.until",), "--only": ("run.begin", "run.until"), "--force": ("run.force",)}
 
 
 @dataclass
@@ -74,12 +78,18 @@ def split(words: list[str]) -> Words:
             parts.help = True
         elif word in FLAGS:
             parts.flags.add(FLAGS[word])
+        elif word.partition("=")[0] in VALUED:
+            flag, _, value = word.partition("=")
+            value = value or next(pending, "")
+            if not value or value.startswith("-") or "=" in value:
+                raise UserError(f"{flag} needs the name of a stage", where="command line", command=f"{flag} train")
+            parts.rest += [f"{key}={value}" for key in VALUED[flag]]
         elif word.partition("=")[0] == "--config-dir":
             parts.config_dir = word.partition("=")[2] or next(pending, "")
             if not parts.config_dir or parts.config_dir.startswith("-"):
                 raise UserError("--config-dir needs a folder", where="command line", command="--config-dir configs")
         elif word.startswith("-"):
-            known = [*FLAGS, "--help", "--version", "--config-dir"]
+            known = [*FLAGS, *VALUED, "--help", "--version", "--config-dir"]
             raise UserError(f"{word} is not an option", where="command line", nearest=nearest(word, known),
                             hint="settings are written without dashes:  train.steps=100" if "=" in word else ())
         elif parts.first is None and "=" not in word:

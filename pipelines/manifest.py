@@ -13,7 +13,8 @@ from pipelines.hashing import PACKAGES, hash_json, hash_shaders, hash_source
 from pipelines.settings.resolve import as_dict
 
 LIBRARIES = ("numpy", "hydra-core", "omegaconf", "vulkan", "safetensors", "tokenizers", "datasets", "huggingface_hub")
-NOT_RESULTS = ("dir", "outputs", "resume", "allow_config_change", "force", "explain", "profile")     # of run.*: change no result
+NOT_RESULTS = ("dir", "outputs", "resume", "allow_config_change", "force", "begin", "until", "explain",
+               "profile")                            # of run.*: change no result
 
 
 def describe(config: Config, command: list[str], device: dict | None) -> dict:

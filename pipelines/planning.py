@@ -54,11 +54,20 @@ def order_errors(stages: Sequence[Stage]) -> list[UserError]:
     return found
 
 
+def cut(stages: Sequence[Stage], until: str | None) -> list[Stage]:
+    """The stages up to and with the one that a run ends at."""
+    names = [stage.name for stage in stages]
+    return list(stages[:names.index(until) + 1]) if until is not None else list(stages)
+
+
 def check_stages(stages: Sequence[Stage], config: Config) -> None:
     """Lets every stage look at what the settings point to; raises all that is wrong at once."""
-    unknown = [name for name in config.run.force if name != "all" and name not in [stage.name for stage in stages]]
-    errors = [UserError(f"{name} is not a stage of this pipeline", where="run.force", nearest=nearest(name, [s.name for s in stages]))
-              for name in unknown]
+    names = [stage.name for stage in stages]
+    asked = [("run.force", name) for name in config.run.force if name != "all"]
+    asked += [(f"run.{key}", name) for key in ("begin", "until") if (name := getattr(config.run, key)) is not None]
+    told = f"its stages: {', '.join(names)}"
+    errors = [UserError(f"{name} is not a stage of this pipeline", where=where, nearest=nearest(name, names), hint=told)
+              for where, name in asked if name not in names]
     for stage in stages:
         try:
             stage.check(config)

@@ -9,7 +9,7 @@ from pipelines.hashing import differences
 from pipelines.manifest import comparable
 from pipelines.run_directory import UNFINISHED, read_config, read_manifest, read_overrides, runs, status_of
 
-RUN_KEYS = ("run.resume", "run.allow_config_change")
+RUN_KEYS = ("run.resume", "run.allow_config_change", "run.begin", "run.until")
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,20 @@ def find(which: str, pipeline: str, outputs: Path) -> Earlier:
         raise UserError(f"{path} is a run of {manifest['pipeline']}, not of {pipeline}", where="run.resume",
                         command=f"hierarchos {manifest['pipeline']} run.resume={path}")
     return Earlier(path, read_overrides(path), read_config(path))
+
+
+def begins_late(words: list[str]) -> bool:
+    """Whether a command line asks to run the later stages of an earlier run again, without saying which run."""
+    keys = {word.lstrip("+").partition("=")[0] for word in words}
+    return "run.begin" in keys and "run.resume" not in keys
+
+
+def newest(pipeline: str, outputs: Path) -> str:
+    """The run of a pipeline that was started last, finished or not."""
+    found = runs(outputs, pipeline)
+    if not found:
+        raise UserError(f"there is no run of {pipeline} to begin in", where="--from", hint=f"looked in {outputs / pipeline}")
+    return str(found[-1])
 
 
 def check_unchanged(earlier: Earlier, config: dict, allowed: bool) -> list[str]:

@@ -65,9 +65,10 @@ def action_entity(manifest: dict, inputs: list[dict], results: list[dict]) -> di
     """The run itself."""
     device = manifest.get("device") or {}
     error = {"error": manifest["error"]["message"]} if manifest.get("error") else {}
+    made = [{"@id": one["@id"]} for one in results]
     return {"@id": f"#{manifest['id']}", "@type": "CreateAction", "name": f"hierarchos {manifest['pipeline']}",
             "instrument": {"@id": "#hierarchos"}, "startTime": manifest["started"], "endTime": manifest.get("ended", ""),
             "actionStatus": {"@id": f"http://schema.org/{STATUS.get(manifest['status'], FAILED)}"},
             "description": f"device: {device.get('name', 'none')}, {device.get('driver', '')}; seed {manifest.get('seed')}",
-            "object": [{"@id": one["@id"]} for one in inputs] + [{"@id": "config.yaml"}], "result": [{"@id": one["@id"]} for one in results],
+            "object": [{"@id": one["@id"]} for one in inputs] + [{"@id": "config.yaml"}], "result": made,
             **error}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hierarchos.errors import NOTHING_STARTED, UserError
 from pipelines.cache import StageCache
@@ -14,6 +15,10 @@ from pipelines.files import write_json
 from pipelines.hashing import hash_json
 from pipelines.stage import Artefact, Context, Stage
 from pipelines.system_errors import told
+
+if TYPE_CHECKING:
+    from pipelines.config import Config
+    from pipelines.run_directory import RunDirectory
 
 
 class StageFailed(Exception):
@@ -40,10 +45,12 @@ class Runner:
     context: Context
     cache: StageCache
     earlier: dict = field(default_factory=dict)
+    forced: set[str] = field(default_factory=set)
 
     def run(self, stages: Sequence[Stage]) -> None:
         """Runs all stages; raises StageFailed, or KeyboardInterrupt, with run.json telling how far it came."""
         run = self.context.run
+        self.forced = forced_stages(stages, self.context.config)
         try:
             for stage in stages:
                 self.run_stage(stage)
@@ -55,7 +62,13 @@ class Runner:
                 self.end("failed", error={"stage": failed.stage, "type": type(failed.error).__name__, "message": str(failed.error),
                                           "log": str(failed.log.relative_to(run.path))})
             raise
+        outdated(run, [stage.name for stage in stages], self.context.config)
         self.end("done", error=None)
+
+    @property
+    def before_in(self) -> Path:
+        """The directory of the run that is continued, also while it is only looked at."""
+        return self.context.run.path if self.context.run is not None else self.context.looked_at
 
     def end(self, status: str, **changes: object) -> None:
         from pipelines.run_directory import now
@@ -84,12 +97,11 @@ class Runner:
 
     def decide(self, stage: Stage, key: dict) -> Decision:
         """From this run, from the cache, or anew."""
-        force = self.context.config.run.force
-        if stage.name in force or "all" in force:
-            return Decision(True, "run.force asks for it")
+        if stage.name in self.forced:
+            return Decision(True, "it was asked for (--force, --from or --only)")
         before = self.earlier.get(stage.name, {})
-        if before.get("status") == "done" and before.get("key") == hash_json(key) and (self.context.run.path / before["folder"]).exists():
-            kept = Artefact(self.context.run.path / before["folder"], before["digest"], before["facts"])
+        if before.get("status") == "done" and before.get("key") == hash_json(key) and (self.before_in / before["folder"]).exists():
+            kept = Artefact(self.before_in / before["folder"], before["digest"], before["facts"])
             return Decision(False, "it was done before this run was interrupted", kept)
         if not stage.cached:
             return Decision(True, "its result is never kept in the cache")
@@ -101,8 +113,7 @@ class Runner:
     def execute(self, stage: Stage, key: dict, folder: Path) -> Artefact:
         """Runs a stage into the cache, or into this run's directory."""
         if stage.cached:
-            forced = {stage.name, "all"} & set(self.context.config.run.force)
-            return self.cache.make(stage.name, key, lambda made: self.call(stage, made), again=bool(forced))
+            return self.cache.make(stage.name, key, lambda made: self.call(stage, made), again=stage.name in self.forced)
         made = getattr(stage, "folder_in", lambda run, default: default)(self.context.run.path, folder)
         facts = self.call(stage, made)
         return Artefact(made, facts.pop("digest", None) or hash_json(key), facts)
@@ -135,15 +146,29 @@ class Runner:
                 self.context.progress.bar.finish()
 
 
+def outdated(run: RunDirectory, ran: list[str], config: Config) -> None:
+    """Notes that results of stages after the last one come from what was there before."""
+    for name in run.manifest.get("stages", {}):
+        if config.run.until is not None and name not in ran:
+            run.save_stage(name, status="outdated")
+
+
+def forced_stages(stages: Sequence[Stage], config: Config) -> set[str]:
+    """Stages that run whatever is kept: those of run.force, and run.begin with all after it."""
+    names = [stage.name for stage in stages]
+    later = names[names.index(config.run.begin):] if config.run.begin in names else []
+    return set(names if "all" in config.run.force else config.run.force) | set(later)
+
+
 def explained(name: str, decision: Decision) -> str:
     """One line of --explain."""
     return f"{name:<10} {'runs' if decision.runs else 'cached'}: {decision.reason}"
 
 
-def explain(stages: Sequence[Stage], context: Context, cache: StageCache) -> list[str]:
+def explain(stages: Sequence[Stage], context: Context, cache: StageCache, earlier: dict | None = None) -> list[str]:
     """What would happen, stage by stage, as far as it can be known without running anything."""
     lines, to_run = [], set()
-    runner = Runner(context, cache)
+    runner = Runner(context, cache, earlier or {}, forced_stages(stages, context.config))
     for stage in stages:
         waits = [name.rstrip("?") for name in stage.inputs if name.rstrip("?") in to_run]
         key = {} if waits else stage.key(context)

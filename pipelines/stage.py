@@ -35,6 +35,7 @@ class Context:
     artefacts: dict[str, Artefact] = field(default_factory=dict)
     folder: Path = Path()
     resuming: bool = False
+    looked_at: Path = Path()
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("hierarchos"))
     _device: object = None
 

@@ -29,6 +29,12 @@ class RunConfig:
     force: list[str] = setting([])
     """Stages that run although the cache holds their result; [all] for every one."""
 
+    begin: str | None = setting(None)
+    """First stage that runs again in the newest run, or in the one of `resume`; those before it are kept. Short: --from STAGE."""
+
+    until: str | None = setting(None)
+    """Last stage that runs. Short: --until STAGE; --only STAGE is both."""
+
     explain: bool = setting(False)
     """Says for every stage why it runs or is taken from the cache."""
 

@@ -65,3 +65,25 @@ class Slow(BaseStage):
 
     def run(self, context):
         time.sleep(60)
+
+
+class Tell(BaseStage):
+    """Says the prompt."""
+
+    name = "tell"
+    groups = ("generate",)
+    inputs = ("words", "learn")
+
+    def run(self, context):
+        return {"told": context.config.generate.prompt}
+
+
+class Tell(BaseStage):
+    """Says the prompt."""
+
+    name = "tell"
+    groups = ("generate",)
+    inputs = ("words", "learn")
+
+    def run(self, context):
+        return {"told": context.config.generate.prompt}

@@ -39,7 +39,7 @@ def test_run_json_tells_what_is_needed_to_repeat_the_run(place):
     told = manifest(run)
     assert told["status"] == "done" and told["pipeline"] == "fake" and told["seed"] == 7
     assert told["id"] == run.name and told["started"] <= told["ended"] and told["seconds"] >= 0
-    assert set(told["hashes"]) == {"config", "data", "tokenizer", "shaders"} and len(told["hashes"]["config"]) == 64
+    assert set(told["hashes"]) == {"config", "data", "tokenizer", "shaders", "code"} and len(told["hashes"]["config"]) == 64
     assert {"hierarchos", "python", "numpy", "hydra-core"} <= set(told["versions"])
     assert told["stages"]["learn"]["facts"] == {"loss": 1.0, "words": 1024, "resumed": False}
     assert told["device"] is None and told["error"] is None

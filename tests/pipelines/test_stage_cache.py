@@ -39,7 +39,7 @@ def test_changed_code_is_named(place, monkeypatch):
 
 def test_forced_stage_runs(place):
     place.call("fake")
-    assert explained(place, "run.force=words")[0] == "words      runs: run.force asks for it"
+    assert explained(place, "run.force=words")[0] == "words      runs: it was asked for (--force, --from or --only)"
 
 
 def test_key_has_no_paths_and_no_times(place):
