@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hierarchos.models.load import Loaded
     from hierarchos.vulkan import Device
 
+ROLL_BACK = 100  # tokens that a session may forget: fewer than a ring has beyond its window, less what runs ahead
 ROUND = 64  # the cache holds a multiple of this many tokens, so that programs are shared by similar lengths
 
 
@@ -105,7 +106,12 @@ class Generator:
         stops = [Stop(policy, self.tokenizer.decode) for _ in rows]
         most = [policy.new_tokens(len(row)) for row in rows]
         why: list[str | None] = [None] * len(rows)
-        steps = self._on_device(rows, policy, max(most)) if policy.on_device else self._on_host(rows, new, why, policy, max(most))
+        session = self._session(len(rows), max(map(len, rows)) + max(most))
+        steps = (
+            self._on_device(session, rows, policy, max(most))
+            if policy.on_device
+            else self._on_host(session, rows, new, why, policy, max(most))
+        )
         for tokens in steps:
             for row, token in enumerate(tokens):
                 if why[row] is None:
@@ -118,25 +124,45 @@ class Generator:
                 break
         return [self._result(prompt, tokens, ended) for prompt, tokens, ended in zip(prompts, new, why, strict=True)]
 
-    def _on_device(self, rows, policy: Policy, most: int) -> Iterator[list[int]]:
+    def stream(self, ids: Sequence[int], policy: Policy, held: int = 0) -> Iterator[int]:
+        """New tokens behind `ids` one by one, end tokens included; the caller says when to stop. The session of the call before may still
+        have the first `held` of the ids."""
+        rows, most, new, why = [list(ids)], policy.new_tokens(len(ids)), [[]], [None]
+        session = self._kept_session(len(ids) + most, min(held, len(ids) - 1))
+        steps = self._on_device(session, rows, policy, most) if policy.on_device else self._on_host(session, rows, new, why, policy, most)
+        for [token] in steps:
+            self._refuse_damaged(token, 0, len(ids) + len(new[0]))
+            new[0].append(token)
+            yield token
+
+    def _kept_session(self, tokens: int, held: int) -> Session:
+        """A session of one row that has so many tokens already, or a larger new one without any."""
+        session = self.session
+        fits = session and (session.rows, session.hidden) == (1, False) and session.capacity >= tokens
+        if not fits or session.filled[0] - held > ROLL_BACK:
+            return self._session(1, tokens)
+        session.filled = [min(held, session.filled[0])]
+        return session
+
+    def _on_device(self, session: Session, rows, policy: Policy, most: int) -> Iterator[list[int]]:
         """Tokens of all rows, step by step, chosen on the device: the prompts but for their last tokens are prefilled."""
         import numpy as np
 
-        session = self._session(len(rows), max(map(len, rows)) + most)
         seen = None
         if policy.repetition_penalty != 1:
             seen = np.zeros((len(rows), self.model.config.vocab_size), np.uint32)
             for row, tokens in enumerate(rows):
                 seen[row, tokens] = 1
-        if max(map(len, rows)) > 1:
-            session.extend([row[:-1] for row in rows])
+        missing = [row[held:-1] for row, held in zip(rows, session.filled, strict=True)]
+        if any(missing):
+            session.extend(missing)
         yield from session.steps([row[-1] for row in rows], most, policy.drawing, seen)
 
-    def _on_host(self, rows, new: list[list[int]], why: list, policy: Policy, most: int) -> Iterator[list[int]]:
+    def _on_host(self, session: Session, rows, new: list[list[int]], why: list, policy: Policy, most: int) -> Iterator[list[int]]:
         """The same where rules look at each row's tokens: the logits come back."""
-        session, drawing = self._session(len(rows), max(map(len, rows)) + most), replace(policy.drawing, repetition_penalty=1.0)
+        drawing = replace(policy.drawing, repetition_penalty=1.0)
         rules = [rules_of(policy, self.model.config.vocab_size, policy.new_tokens(len(row))) for row in rows]
-        pending = rows
+        pending = [row[held:] for row, held in zip(rows, session.filled, strict=True)]
         for _ in range(most):
             logits = session.extend(pending)
             tokens = [0] * len(rows)
@@ -230,8 +256,10 @@ class Generator:
 
 
 def encode_prompt(tokenizer: TextTokenizer, prompt: str) -> list[int]:
-    """Ids of a prompt, with the BOS where the tokenizer puts one."""
-    return ([tokenizer.bos_id] if tokenizer.adds_bos else []) + tokenizer.encode(prompt)
+    """Ids of a prompt with one BOS where the tokenizer or the text (a chat template's) puts one, as in training; never two."""
+    ids = tokenizer.encode(prompt)
+    written = next((i for i, number in enumerate(ids) if number != tokenizer.bos_id), len(ids)) if tokenizer.bos_id is not None else 0
+    return [tokenizer.bos_id, *ids[written:]] if written or tokenizer.adds_bos else ids
 
 
 def capacity_for(model: Model, tokens: int) -> int:

@@ -81,18 +81,16 @@ def check_context(config: Config, model: Model) -> None:
 
 def check_generation(context: Context, tokenizer: TextTokenizer, model: Model) -> None:
     """What the stage `generate` would refuse after training is refused before it."""
-    from hierarchos.data.encode_chat import ChatEncoder
     from hierarchos.generation.generator import Generator
     from hierarchos.generation.policy import policy_from
-    from pipelines.stages.tokenize import encode_options
+    from pipelines.stages.generate import chat_text
 
     config, settings = context.config, context.config.generate
     if "generate" not in config.pipeline.stages or model.task == "masked":
         return
     prompt = settings.prompt
     if settings.chat:
-        template = ChatEncoder(tokenizer, encode_options(config)).template
-        prompt = template.render([{"role": "user", "content": prompt or ""}], add_generation_prompt=True)
+        prompt = chat_text(prompt or "", tokenizer, config)
     generator = Generator(model, tokenizer, None)
     policy = policy_from({"max_new_tokens": settings.max_new_tokens, **settings.options}, "generate.options")
     ids = [0] * PROMPT_TOKENS if prompt is None else generator.encode(prompt)

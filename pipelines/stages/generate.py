@@ -53,7 +53,9 @@ class Generate(BaseStage):
             return {"new_tokens": 0, "stopped": "encoder", "prompt": settings.prompt or "", "text": ""}
         tokenizer = load_tokenizer(loaded.package.folder)
         prompts = prompts_of(context, tokenizer)
-        sent = [chat_text(prompt, tokenizer, context.config) if settings.chat else prompt for prompt in prompts]
+        sent = [
+            chat_text(prompt, tokenizer, context.config, number) if settings.chat else prompt for number, prompt in enumerate(prompts, 1)
+        ]
         policy = policy_of(context.config, loaded.package.folder)
         longest = max(len(encode_prompt(tokenizer, text)) for text in sent)
         require_memory(
@@ -124,12 +126,16 @@ def fewer_tokens(limit: int) -> list[str]:
     return ["a lower generate.max_new_tokens or a shorter prompt needs fewer keys and values; the weights have to fit in any case"]
 
 
-def chat_text(prompt: str, tokenizer: TextTokenizer, config: Config) -> str:
+def chat_text(prompt: str, tokenizer: TextTokenizer, config: Config, number: int = 1) -> str:
     """The prompt as one user message, up to where the assistant begins."""
     from hierarchos.data.encode_chat import ChatEncoder
+    from hierarchos.data.rows import BadRow
 
     template = ChatEncoder(tokenizer, encode_options(config)).template
-    return template.render([{"role": "user", "content": prompt}], add_generation_prompt=True)
+    try:
+        return template.render([{"role": "user", "content": prompt}], add_generation_prompt=True)
+    except BadRow as refused:
+        raise UserError(refused.detail, where=f"prompt {number}", hint=refused.fixes, outcome="nothing was generated") from None
 
 
 def sample_prompt(context: Context, tokenizer: TextTokenizer) -> str:

@@ -1,0 +1,126 @@
+"""hierarchos chat model=local model.path=FOLDER [KEY=VALUE ...]
+
+Talks with a model through its chat template; answers appear as they are written. Settings are those of `hierarchos generate`
+(generate.temperature=0.7, generate.max_new_tokens=400, device=..., adapters); a line that begins with a slash is a command:
+
+  /reset          forget the conversation
+  /save FILE      write it as one row of training data
+  /system TEXT    begin anew with this system turn
+  /quit           end (as Ctrl-D); Ctrl-C stops an answer
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from hierarchos.errors import UserError
+
+DEFAULT_TOKENS = "generate.max_new_tokens=512"
+
+
+def run(words: list[str]) -> int:
+    """Opens the model and talks until the input ends."""
+    conversation, close = opened(words)
+    try:
+        talk(conversation, sys.stdin.isatty())
+    finally:
+        close()
+    return 0
+
+
+def opened(words: list[str]) -> tuple[object, Callable[[], None]]:
+    """A conversation with the package of the settings, and what gives its device back."""
+    from hierarchos.data.encode_chat import ChatEncoder
+    from hierarchos.data.tokenizer import load_tokenizer
+    from hierarchos.generation.chat import Conversation
+    from hierarchos.generation.generator import Generator
+    from pipelines.devices import first_line, open_selected
+    from pipelines.execute import prepare
+    from pipelines.settings.folders import Folders
+    from pipelines.stages.acquire import model_folder
+    from pipelines.stages.adapters import with_adapters
+    from pipelines.stages.generate import policy_of
+    from pipelines.stages.packages import loaded_package
+    from pipelines.stages.tokenize import encode_options
+
+    given = words if any(word.startswith("generate.max_new_tokens=") for word in words) else [DEFAULT_TOKENS, *words]
+    job = prepare("generate", ["generate.prompt=chat", *given], Folders.find(None))
+    config = job.config
+    loaded = with_adapters(loaded_package(model_folder(config, download=True), config.model.config), config)
+    if loaded.model.task == "masked":
+        raise UserError("this model is an encoder: it sees both sides of a token and writes no text", where=str(loaded.package.folder))
+    tokenizer = load_tokenizer(loaded.package.folder)
+    template = ChatEncoder(tokenizer, encode_options(config)).template
+    policy = policy_of(config, loaded.package.folder)
+    if policy.num_beams > 1 or policy.contrastive or policy.num_return_sequences > 1:
+        raise UserError(
+            "a conversation has one answer that is written as it is read", hint="leave out num_beams, penalty_alpha, num_return_sequences"
+        )
+    print(first_line(job.device), file=sys.stderr)
+    device = open_selected(config.device)
+    try:
+        generator = Generator.from_loaded(loaded, device, tokenizer)
+        return Conversation(generator, template, policy), device.close
+    except BaseException:
+        device.close()
+        raise
+
+
+def talk(conversation, prompts: bool) -> None:
+    """Reads turns and commands until /quit or the end of the input."""
+    if prompts:
+        import readline  # noqa: F401  arrow keys and history
+
+        print("/reset, /save FILE, /system TEXT, /quit", file=sys.stderr)
+    while True:
+        try:
+            line = input("> " if prompts else "").strip()
+        except (EOFError, KeyboardInterrupt):
+            print(file=sys.stderr)
+            return
+        if line.startswith("/"):
+            if not command(conversation, line):
+                return
+        elif line:
+            answer(conversation, line)
+
+
+def answer(conversation, line: str) -> None:
+    """Shows one answer; Ctrl-C stops it and keeps what was written."""
+    pieces = conversation.reply(line)
+    try:
+        for piece in pieces:
+            print(piece, end="", flush=True)
+    except KeyboardInterrupt:
+        pieces.close()
+    except UserError as error:
+        print(str(error), file=sys.stderr)
+        return
+    print(flush=True)
+
+
+def command(conversation, line: str) -> bool:
+    """Carries a command out; False for the end."""
+    name, _, rest = line.partition(" ")
+    if name in ("/quit", "/exit"):
+        return False
+    if name == "/reset":
+        conversation.reset()
+        print("forgotten", file=sys.stderr)
+    elif name == "/system":
+        conversation.system = rest.strip() or None
+        conversation.reset()
+    elif name == "/save" and rest.strip():
+        save(conversation, rest.strip())
+    else:
+        print(f"{name} is no command: /reset, /save FILE, /system TEXT, /quit", file=sys.stderr)
+    return True
+
+
+def save(conversation, path: str) -> None:
+    try:
+        conversation.save(path)
+        print(f"written to {path}", file=sys.stderr)
+    except OSError as error:
+        print(f"{path} cannot be written: {error.strerror}", file=sys.stderr)
