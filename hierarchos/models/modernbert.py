@@ -3,7 +3,7 @@ sides, each kind of layer has its own rope, and the first block has no norm befo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from hierarchos.graph import functions as F
@@ -79,7 +79,7 @@ def attention(cfg: ModernBertConfig, w: Weights, x: Tensor, batch: Batch, rotate
 
 def mlp(cfg: ModernBertConfig, w: Weights, x: Tensor, batch: Batch) -> Tensor:
     """Wo(activation(a) * b) with a, b = Wi(x)."""
-    gate, up = F.split(w.linear("Wi", x, 2 * cfg.inner, cfg.mlp_bias, std=cfg.inward), (cfg.inner, cfg.inner), axis=2)
+    gate, up = F.split(w.linear("Wi", x, 2 * cfg.inner, cfg.mlp_bias), (cfg.inner, cfg.inner), axis=2)
     h = dropout(activate(cfg.activation, gate) * up, cfg.mlp_dropout, batch, w.prefix)
     return w.linear("Wo", h, cfg.width, cfg.mlp_bias, std=cfg.outward)
 
@@ -91,9 +91,10 @@ def in_one(w: Weights, x: Tensor, heads: Heads, bias: bool) -> tuple[Tensor, Ten
 
 def forward(cfg: ModernBertConfig, w: Weights, batch: Batch, head: str = "head", project=in_one) -> Output:
     """Embedding under a norm, blocks, final norm, transformation, head. head: what the transformation is called."""
+    w, w_head = replace(w, std=cfg.inward), replace(w, std=cfg.outward)
     model, norm = w.at("model"), partial(Weights.layer_norm, eps=cfg.norm_eps, bias=cfg.norm_bias)
     part = model.at("embeddings")
-    x = norm(part, "norm", part.embedding("tok_embeddings", batch.ids, cfg.vocab_size, cfg.width, cfg.inward))
+    x = norm(part, "norm", part.embedding("tok_embeddings", batch.ids, cfg.vocab_size, cfg.width))
     x = dropout(x, cfg.embedding_dropout, batch, part.prefix)
     for index, (rotate, window) in enumerate(zip(rotations(cfg.ropes, batch), cfg.windows, strict=True)):
         layer = model.at("layers", index)
@@ -101,10 +102,10 @@ def forward(cfg: ModernBertConfig, w: Weights, batch: Batch, head: str = "head",
             h = norm(layer, "attn_norm", x) if index else x
             x = x + attention(cfg, layer.at("attn"), h, batch, rotate, window, project)
             x = x + mlp(cfg, layer.at("mlp"), norm(layer, "mlp_norm", x), batch)
-    part = w.at(head)
-    x = part.linear("dense", norm(model, "final_norm", x), cfg.width, cfg.head_bias, std=cfg.outward)
+    part = w_head.at(head)
+    x = part.linear("dense", norm(model, "final_norm", x), cfg.width, cfg.head_bias)
     x = norm(part, "norm", activate(cfg.head_activation, x))
-    return language_model(cfg.tied, "model.embeddings.tok_embeddings", w, x, cfg.vocab_size, bias=cfg.decoder_bias, head="decoder")
+    return language_model(cfg.tied, "model.embeddings.tok_embeddings", w_head, x, cfg.vocab_size, bias=cfg.decoder_bias, head="decoder")
 
 
 MODERN_TINY = {

@@ -34,8 +34,10 @@ def weightless(w: Weights, leaf: str, x: Tensor, eps: float) -> Tensor:
 def nanochat_forward(cfg: LlamaConfig, w: Weights, batch: Batch) -> Output:
     """Llama with weightless norms."""
     norm = partial(weightless, eps=cfg.norm_eps)
+    spread = cfg.initializer_range / (2 * cfg.layers) ** 0.5
+    attention = partial(self_attention, place=partial(rotated_normed, norm=norm), output_std=spread)
     return forward(cfg, w, batch, norm=weightless, entrance=partial(norm, w, "embed_tokens"), mlp=partial(plain_mlp, names=("fc1", "fc2")),
-                   attention=partial(self_attention, place=partial(rotated_normed, norm=norm)))
+                   attention=attention)
 
 
 FAMILY = Family("nanochat", read, nanochat_forward, tiny={

@@ -29,6 +29,8 @@ class OpenLlamaConfig(LlamaConfig):
 
 def read(fields: Fields) -> OpenLlamaConfig:
     """Attention has no dropout in the reference, whatever attention_dropout_prob says, unless it runs in a library of its own."""
+    for name in ("attention_bias", "mlp_bias"):
+        fields.only(name, False, None)
     fields.assume(vocab_size=100000)
     fields.harmless("use_memory_efficient_attention", "use_memorry_efficient_attention", "attention_dropout_prob")
     cfg, stable = read_decoder(fields), fields.boolean("use_stable_embedding", True)

@@ -35,7 +35,7 @@ Spread = float | Normal | None
 class ParameterSpec:
     """What is known of a parameter before it has values. `decay`: weight decay applies (matrices yes, norms and biases no).
     `used`: the loss depends on it; where it does not, no optimizer changes it. `trained`: it has a gradient; what is frozen has neither
-    gradient nor moments. `rate`: of its learning rate to that of the run."""
+    gradient nor moments. `rate`: of its learning rate to that of the run. `stored`: format on the device (`stored.py`)."""
 
     name: str
     shape: tuple[int, ...]
@@ -44,6 +44,7 @@ class ParameterSpec:
     used: bool = True
     trained: bool = True
     rate: float = 1.0
+    stored: str = "fp32"
 
     @property
     def size(self) -> int:
@@ -57,10 +58,10 @@ class ParameterSpec:
 class Weights:
     """Declares parameters below a prefix. All views made by `at` share one ordered table.
 
-    `std` is the model's initializer_range: the default for matrices and embeddings. A subclass may override `linear`
+    `std` is the model's initializer_range, or a distribution: the default for matrices and embeddings. A subclass may override `linear`
     (adapters do) or give `source`, which makes the tensor of a declared parameter (default: a state of that name)."""
 
-    std: float = 0.02
+    std: float | Normal = 0.02
     prefix: str = ""
     table: dict[str, tuple[ParameterSpec, Tensor]] = field(default_factory=dict)
     source: Callable[[ParameterSpec], Tensor] | None = None
@@ -82,7 +83,7 @@ class Weights:
                   used: bool = True) -> Tensor:
         """The tensor of a parameter; declared at first use, the same tensor afterwards. initial None: what was declared, or normal."""
         decay = len(shape) > 1 if decay is None else decay
-        return self.declare(ParameterSpec(self.name(leaf), tuple(shape), initial or Normal(self.std), decay, used), initial is not None)
+        return self.declare(ParameterSpec(self.name(leaf), tuple(shape), initial or self._normal(None), decay, used), initial is not None)
 
     def declare(self, spec: ParameterSpec, initial: bool = True) -> Tensor:
         """The tensor of a spec under its full name. initial: whether its distribution is said, or is what was declared before."""
@@ -109,7 +110,8 @@ class Weights:
 
     def _normal(self, std: Spread) -> Normal:
         """std: of a matrix where it is not the model's, or all of its distribution."""
-        return std if isinstance(std, Normal) else Normal(self.std if std is None else std)
+        std = self.std if std is None else std
+        return std if isinstance(std, Normal) else Normal(std)
 
     def rms_norm(self, leaf: str, x: Tensor, eps: float, offset: float = 0.0) -> Tensor:
         """Root-mean-square norm over the last axis, times offset + weight (which starts at 1 - offset)."""
