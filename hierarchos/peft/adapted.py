@@ -10,6 +10,7 @@ from hierarchos.graph.op import tracing
 from hierarchos.graph.tensor import Graph
 from hierarchos.models.family import Model
 from hierarchos.nn.batch import Batch, Output, input_batch
+from hierarchos.nn.stored import FLOATS
 from hierarchos.nn.weights import ParameterSpec
 from hierarchos.peft.adapter import DEFAULT, Adapter
 from hierarchos.peft.config import LoraConfig
@@ -21,10 +22,12 @@ from hierarchos.peft.weights import AdapterWeights, tied_table
 
 @dataclass(frozen=True, eq=False)
 class Adapted(Model):
-    """`adapters` by name; `active` is the one that computes and trains, None: the base alone."""
+    """`adapters` by name; `active` is the one that computes and trains, None: the base alone. stored: format of the
+    frozen weights of linear layers on the device."""
 
     adapters: Mapping[str, Adapter] = field(default_factory=dict)
     active: str | None = None
+    stored: str = FLOATS
 
     @property
     def adapter(self) -> Adapter | None:
@@ -42,7 +45,7 @@ class Adapted(Model):
         return replace(self, adapters={**self.adapters, adapter.name: adapter}, active=adapter.name)
 
     def weights(self, **options) -> AdapterWeights:
-        return AdapterWeights(std=self.config.initializer_range, adapter=self.adapter, **options)
+        return AdapterWeights(std=self.config.initializer_range, adapter=self.adapter, stored=self.stored, **options)
 
     def forward(self, w: AdapterWeights, batch: Batch) -> Output:
         """The family's forward pass; the head is then the one that the adapter means."""
@@ -97,6 +100,14 @@ def adapted(model: Model, config: LoraConfig, name: str = DEFAULT, b_rate: float
     layouts = {lora.site.layout for lora in plan.loras.values()}
     turned = replace(config, fan_in_fan_out="in_out" in layouts)
     return base.having(Adapter(name, turned, plan, b_rate))
+
+
+def kept_in(model: Model, stored: str) -> Model:
+    """The model with the frozen weights of its linear layers in another format; without adapters all of them are frozen."""
+    if stored == FLOATS:
+        return model
+    base = model if isinstance(model, Adapted) else Adapted(model.family, model.config, model.raw, model.wrapper)
+    return replace(base, stored=stored)
 
 
 def base_of(model: Model) -> Model:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hierarchos.graph.op import tracing
-from hierarchos.graph.tensor import Graph, Spec
+from hierarchos.graph.tensor import Graph
 from hierarchos.models.family import Model
 from hierarchos.models.load import Loaded
 from hierarchos.nn.batch import input_batch, logits
+from hierarchos.nn.stored import as_stored, place_of
 
 if TYPE_CHECKING:
     from hierarchos.vulkan import Device
@@ -29,14 +30,15 @@ def logits_of_package(loaded: Loaded, ids: np.ndarray, device: Device | None) ->
     if device is None:
         from hierarchos.graph.evaluate import evaluate
 
-        return evaluate(graph, feeds, {spec.name: np.asarray(loaded.value(spec.name)) for spec in loaded.model.parameters})[0]["logits"]
+        states = {spec.name: as_stored(spec, loaded.value(spec.name)) for spec in loaded.model.parameters}
+        return evaluate(graph, feeds, states)[0]["logits"]
     from hierarchos.graph.program import compile_program
     from hierarchos.graph.store import StateStore
 
     store = StateStore(device)
-    store.allocate("parameters", {spec.name: Spec(spec.shape) for spec in loaded.model.parameters})
+    store.allocate("parameters", {spec.name: place_of(spec) for spec in loaded.model.parameters})
     for spec in loaded.model.parameters:
-        store.write(spec.name, loaded.value(spec.name))
+        store.write(spec.name, as_stored(spec, loaded.value(spec.name)))
     program = compile_program(graph, device, store, label="comparison")
     try:
         return program.run(feeds)["logits"]

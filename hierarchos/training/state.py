@@ -10,6 +10,7 @@ from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import Spec
 from hierarchos.kernels.optimizer import BLOCK
 from hierarchos.models.family import Model
+from hierarchos.nn.stored import as_stored, place_of
 from hierarchos.nn.weights import ParameterSpec
 from hierarchos.training.graphs import DECAY_GROUPS, FIRST, FROZEN, GRADIENTS, PARAMETERS, SECOND
 from hierarchos.training.groups import group_of, groups_of
@@ -61,7 +62,7 @@ class TrainingState:
     def load_frozen(self, values: Mapping[str, np.ndarray]) -> None:
         """Writes the parameters that are not trained: a checkpoint does not hold them."""
         for spec in self.frozen:
-            self.store.write(spec.name, values[spec.name])
+            self.store.write(spec.name, as_stored(spec, values[spec.name]))
 
     def entries(self) -> Iterator[tuple[str, str]]:
         """(name in a state file, name in the store) of all that a checkpoint holds."""
@@ -113,7 +114,7 @@ def allocate_state(store: StateStore | StoreLayout, specs: Sequence[ParameterSpe
                    precision: Precision = FP32) -> int:
     """Makes the arenas of training (of evaluation, without an optimizer) on a device, or only their layout; returns the floats of each."""
     layout = store if isinstance(store, StoreLayout) else store.layout
-    frozen = {spec.name: Spec(spec.shape) for spec in specs if not spec.trained}
+    frozen = {spec.name: place_of(spec) for spec in specs if not spec.trained}
     if frozen:
         store.allocate(FROZEN, frozen)
     store.allocate(PARAMETERS, {spec.name: Spec(spec.shape) for spec in specs if spec.trained})
