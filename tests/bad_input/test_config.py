@@ -10,6 +10,7 @@ from pipelines.stages import STAGES
 from tests.bad_input.table import Wrong, by_name
 
 MODELS = listed(Folders((resource("configs"),)).options("model"))
+EXPERIMENTS = listed(Folders((resource("configs"),)).options("experiment"))
 PIPELINES = ", ".join(sorted([*Folders((resource("configs"),)).options("pipeline"), "fake"]))
 MINE = "configs/experiment/mine.yaml"
 
@@ -197,7 +198,9 @@ there is no run directory outputs/fake/gone
   nothing was started"""),
     line("a stage to force that is not there", ["fake", "run.force=wrods"], """\
 wrods is not a stage of this pipeline      run.force
-  did you mean  words ?                    nothing was started"""),
+  did you mean  words ?
+  its stages: words, learn
+  nothing was started"""),
     line("many at once", ["train", "train.stps=5", "model=lama_tiny", "train.steps=x"], f"""\
 train.stps is not a setting                command line
   did you mean  train.steps ?
@@ -248,9 +251,9 @@ model=null is not there                    command line
 model= is not there                        command line
   {MODELS}
   nothing was started"""),
-    line("option that is not there, nothing near", ["train", "experiment=zzz"], """\
+    line("option that is not there, nothing near", ["train", "experiment=zzz"], f"""\
 experiment=zzz is not there                command line
-  there is: instructions, learning_rate_sweep, quick
+  {EXPERIMENTS}
   nothing was started"""),
     line("setting of Hydra that decides nothing here", ["train", "hydra.run.dir=x"], """\
 hydra.run.dir decides nothing here         command line
