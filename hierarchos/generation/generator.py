@@ -15,9 +15,9 @@ from hierarchos.generation.rules import apply, rules_of
 from hierarchos.generation.session import Session
 from hierarchos.generation.stop import Stop
 from hierarchos.graph.store import StateStore
-from hierarchos.graph.tensor import Spec
 from hierarchos.kernels.choose import token_of
 from hierarchos.models.family import Model
+from hierarchos.nn.stored import as_stored, place_of
 
 if TYPE_CHECKING:
     from hierarchos.data.tokenizer import TextTokenizer
@@ -67,9 +67,10 @@ class Generator:
         """Uploads the weights of an opened package, one tensor after the other."""
         policy = package_policy(loaded.package.folder)
         store = StateStore(device)
-        store.allocate("parameters", {spec.name: Spec(spec.shape) for spec in loaded.model.parameters})
-        for name in loaded.match.source:
-            store.write(name, loaded.value(name))
+        specs = {spec.name: spec for spec in loaded.model.parameters}
+        store.allocate("parameters", {name: place_of(spec) for name, spec in specs.items()})
+        for name, value in loaded.values().items():
+            store.write(name, as_stored(specs[name], value))
         return cls(loaded.model, tokenizer, store, policy)
 
     def encode(self, prompt: str) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from hierarchos.nn.positions import interleaved_sines
@@ -10,6 +11,22 @@ from hierarchos.nn.weights import ONES, SINES, ZEROS, Constant, Normal, Paramete
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+class InitialValues(Mapping):
+    """The initial values of parameters by name, each made when it is asked for and not kept."""
+
+    def __init__(self, specs: Iterable[ParameterSpec], seed: int):
+        self.specs, self.seed = {spec.name: spec for spec in specs}, seed
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return initial_value(self.specs[name], self.seed)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.specs)
+
+    def __len__(self) -> int:
+        return len(self.specs)
 
 
 def initial_value(spec: ParameterSpec, seed: int) -> np.ndarray:

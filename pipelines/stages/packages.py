@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.stages.adapters import adapted_model, start_values, trains_adapter, with_adapters
+from pipelines.stages.adapters import adapted_model, start_values, trains_adapter, with_adapters, with_base
 from pipelines.stages.tokenize import TOKENIZER
 
 if TYPE_CHECKING:
@@ -35,20 +35,21 @@ def package_of(context: Context) -> Loaded:
         return loaded_package(exported.folder, {})
     loaded = loaded_package(source, config.model.config)
     if exported is None:
-        return with_adapters(loaded, config)
+        return with_base(with_adapters(loaded, config), config)
     from hierarchos.peft.load import load_adapters
 
-    return load_adapters(loaded, {"default": exported.folder})
+    return with_base(load_adapters(loaded, {"default": exported.folder}), config)
 
 
 def start_model(context: Context, tokenizer: TextTokenizer) -> tuple[Model, Callable[[], dict[str, np.ndarray]]]:
     """The model that training starts from, and what gives its values: fresh ones from run.seed, or the package's."""
     from hierarchos.data.tokenizer import check_vocabulary
+    from hierarchos.nn.initialise import InitialValues
 
     config, folder = context.config, context.artefacts["acquire"].facts["model"]
     if folder is None:
         model = fresh_model(config, tokenizer)
-        return model, partial(model.initial_values, config.run.seed)
+        return model, partial(InitialValues, model.parameters, config.run.seed)
     loaded = loaded_package(folder, config.model.config)
     for note in loaded.notes:
         context.progress.line(f"model: {note}")

@@ -40,4 +40,4 @@ def test_every_preset_composes():
 @pytest.mark.parametrize("family", TRAINED)
 def test_preset_trains_from_nothing(family, device):
     found = presets.tried(family, device, steps=3)
-    assert presets.sound(found), found
+    assert presets.sound(family, found), found
