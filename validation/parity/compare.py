@@ -19,7 +19,7 @@ def compare(case: Case, engine, expected: Expected) -> list[Record]:
     """All records of a case."""
     model = resolve(expected.raw)
     engine.prepare(model, expected.values, expected.arrays)
-    measures = [*forward(engine, expected), *gradients(engine, model, expected), *generated(engine, model, expected.arrays),
+    measures = [*forward(engine, expected), *gradients(engine, model, expected), *generated(engine, model, expected.arrays, expected.errors.logits),
                 *steps(engine, expected), *expected.packages(model)]
     blank = Record(case.model_type, case.name, "", 0.0, 0.0, 0.0, True, engine.device, engine.driver)
     return [replace(blank, quantity=name, error=m.error, pytorch_error=m.pytorch_error, gate=m.gate, passed=m.passed,
