@@ -19,8 +19,8 @@ def compare(case: Case, engine, expected: Expected) -> list[Record]:
     """All records of a case."""
     model = resolve(expected.raw)
     engine.prepare(model, expected.values, expected.arrays)
-    measures = [*forward(engine, expected), *gradients(engine, model, expected), *generated(engine, model, expected.arrays, expected.errors.logits),
-                *steps(engine, expected), *expected.packages(model)]
+    measures = [*forward(engine, expected), *gradients(engine, model, expected), *steps(engine, expected), *expected.packages(model),
+                *generated(engine, model, expected.arrays, expected.errors.logits)]
     blank = Record(case.model_type, case.name, "", 0.0, 0.0, 0.0, True, engine.device, engine.driver)
     return [replace(blank, quantity=name, error=m.error, pytorch_error=m.pytorch_error, gate=m.gate, passed=m.passed,
                     usual_gate=m.usual_gate) for name, m in measures]
