@@ -10,8 +10,8 @@ from hierarchos.graph.layout import StoreLayout
 from hierarchos.graph.need import Need, need_of
 from hierarchos.graph.plan import plan_program
 from hierarchos.graph.profile import profile_of
-from hierarchos.graph.tensor import Spec
 from hierarchos.models.family import Model
+from hierarchos.nn.stored import place_of
 
 PARAMETERS = "parameters"
 NAMES = {PARAMETERS: "weights", ARENA: "keys and values", STEP_ARENA: "state of the sampler"}
@@ -22,7 +22,7 @@ def generation_need(model: Model, device, rows: int, longest: int, policy: Polic
     rows = policy.num_beams if policy.num_beams > 1 else policy.top_k if policy.contrastive else rows * policy.num_return_sequences
     capacity = capacity_for(model, longest + policy.new_tokens(longest))
     layout = StoreLayout()
-    layout.allocate(PARAMETERS, {spec.name: Spec(spec.shape) for spec in model.parameters})
+    layout.allocate(PARAMETERS, {spec.name: place_of(spec) for spec in model.parameters})
     layout.allocate(ARENA, cache_specs(decode_graph(model, rows, 1, capacity)))
     layout.allocate(STEP_ARENA, step_specs(model, rows))
     lengths = chunks_for(longest - 1) if policy.on_device else sorted({*chunks_for(longest), 1}, reverse=True)

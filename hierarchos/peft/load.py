@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError
 from hierarchos.hub.match import Match
+from hierarchos.hub.package import Package
 from hierarchos.models.load import Loaded
 from hierarchos.peft.adapted import Adapted, base_of
 from hierarchos.peft.files import AdapterFile, attach, open_adapter
@@ -16,6 +18,9 @@ from hierarchos.peft.start import Start, takes_part
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+COMPANIONS = ("tokenizer.json", "generation_config.json")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +88,15 @@ def load_adapters(loaded: Loaded, folders: Mapping[str, str | Path], active: str
     model = model.use(active if active is not None else next(iter(files)))
     source = {spec.name: spec.name for spec in model.parameters}
     notes = loaded.notes + tuple(note for file in files.values() for note in _notes(file))
-    return AdaptedLoaded(model, loaded.package, Match(source, loaded.match.extra), notes, base=loaded, files=files)
+    return AdaptedLoaded(model, _with_companions(loaded.package, files), Match(source, loaded.match.extra), notes, base=loaded, files=files)
+
+
+def _with_companions(package: Package, files: Mapping[str, AdapterFile]) -> Package:
+    """The package, whose tokenizer and generation settings are taken from an adapter's folder where it has both."""
+    found = next((file.folder for file in files.values() if all((file.folder / name).is_file() for name in COMPANIONS)), package.folder)
+    result = copy(package)
+    result.folder = found
+    return result
 
 
 def _notes(file: AdapterFile) -> tuple[str, ...]:

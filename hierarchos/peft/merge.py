@@ -75,7 +75,7 @@ def _publish(opened: AdaptedLoaded, model: Model, values: MergedValues, target, 
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.merging-", dir=target.parent))
     try:
         files = {RECORD: json.dumps(record, indent=1) + "\n"} if reference else {}
-        save_model(aside / "model", model, values, companions=opened.package.folder, files=files, shard_bytes=shard_bytes)
+        save_model(aside / "model", model, values, companions=opened.base.package.folder, files=files, shard_bytes=shard_bytes)
         difference, largest = _compared(opened, load_model(aside / "model"), device, reference is not None)
         os.rename(aside / "model", target)
         sync_folder(target.parent)
@@ -95,7 +95,7 @@ def _compared(opened: AdaptedLoaded, written: Loaded, device: Device | None, mer
     difference, largest = float(np.abs(first - second).max()), float(np.abs(first).max())
     if not difference <= TOLERANCE * max(1.0, largest):
         raise UserError(f"the written package computes something else: logits differ by {difference:.3g} (the largest is {largest:.3g})",
-                        where=str(opened.package.folder), hint="please report this", outcome="nothing was left behind")
+                        where=str(opened.base.package.folder), hint="please report this", outcome="nothing was left behind")
     return difference, largest
 
 
@@ -113,7 +113,7 @@ class MergedValues(Mapping):
         base = self.opened.base.model
         if not base.config.tied or self.sign < 0 or np.array_equal(self[self.family.embedding], self._head()):
             return base
-        return resolve({**base.raw, "tie_word_embeddings": False}, str(self.opened.package.folder / "config.json"))
+        return resolve({**base.raw, "tie_word_embeddings": False}, str(self.opened.base.package.folder / "config.json"))
 
     @property
     def changed(self) -> list[str]:

@@ -37,6 +37,9 @@ def check_trained(config: Config) -> None:
     if trains_adapter(config) and config.model.source == "fresh":
         raise UserError("a fresh model has nothing to keep frozen: an adapter is trained beside the weights of a package",
                         where="peft.method", command="peft=none")
+    if not trains_adapter(config) and config.precision.base != "fp32":
+        raise UserError(f"precision.base={config.precision.base} is for weights that stay frozen, and all are trained",
+                        where="configuration", command="peft=lora")
 
 
 def check_adapters(config: Config, model: Model | None) -> None:
@@ -57,13 +60,15 @@ def check_adapters(config: Config, model: Model | None) -> None:
 
 def adapted_model(config: Config, model: Model) -> Adapted:
     """The model with the adapter that the settings describe, or the one in peft.path; the adapter is what is trained."""
-    from hierarchos.peft.adapted import adapted
+    from hierarchos.peft.adapted import adapted, kept_in
     from hierarchos.peft.files import attach
 
     settings = config.peft
     if settings.path:
-        return with_rate(attach(model, open_path(settings.path)), settings)
-    return adapted(model, lora_config(config, model), b_rate=settings.lora_plus_ratio or 1.0)
+        found = with_rate(attach(model, open_path(settings.path)), settings)
+    else:
+        found = adapted(model, lora_config(config, model), b_rate=settings.lora_plus_ratio or 1.0)
+    return kept_in(found, config.precision.base)
 
 
 def open_path(path: str) -> AdapterFile:
@@ -154,6 +159,28 @@ def with_adapters(loaded: Loaded, config: Config) -> Loaded:
 
     opened = load_adapters(loaded, folders)
     return opened if config.peft.active is None else opened.use(None if config.peft.active == "none" else config.peft.active)
+
+
+def with_base(loaded: Loaded, config: Config) -> Loaded:
+    """The package with its frozen weights in the format that precision.base names."""
+    import dataclasses
+
+    from hierarchos.peft.adapted import kept_in
+
+    return dataclasses.replace(loaded, model=kept_in(loaded.model, config.precision.base))
+
+
+def base_line(model: Model) -> str | None:
+    """What a narrow format of the base saves, in words."""
+    from hierarchos.nn.stored import FLOATS, place_of
+    from hierarchos.vulkan.errors import mebibytes
+
+    packed = [spec for spec in model.parameters if spec.stored != FLOATS]
+    if not packed:
+        return None
+    now, floats = sum(place_of(spec).nbytes for spec in packed), sum(4 * spec.size for spec in packed)
+    return (f"base: {packed[0].stored} for {len(packed)} weights, {mebibytes(now)} instead of {mebibytes(floats)}: "
+            f"saves {mebibytes(floats - now)}")
 
 
 def start_values(context: Context, loaded: Loaded, model: Adapted) -> Mapping[str, np.ndarray]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pipelines.hashing import hash_json
 from pipelines.memory import refuse_hopeless, require_memory, table_of
 from pipelines.profiling import kernel_table
-from pipelines.stages.adapters import check_trained
+from pipelines.stages.adapters import base_line, check_trained
 from pipelines.stages.base import BaseStage
 from pipelines.stages.checks import check_generation
 from pipelines.stages.packages import batches, start_model, tokenizer_of
@@ -64,6 +64,8 @@ class Train(BaseStage):
         train = batches(context, TRAIN, model, config.train.batch_size, config.train.shuffle)
         held_out = batches(context, VALIDATION, model, config.train.batch_size, False)
         validation = list(islice(held_out.epoch(), config.train.eval_batches)) if held_out is not None else []
+        if line := base_line(model):
+            context.progress.line(line)
         need = planned_need(context, model, train, validation)
         observer = ProgressObserver(context)
         trainer = Trainer(model, config.train, train, validation, context.device, context.folder, seed=config.run.seed,
@@ -87,11 +89,13 @@ def planned_need(context: Context, model: Model, train: BatchStream, validation:
     from hierarchos.training.need import Planner
     from hierarchos.training.precision import Precision
     from hierarchos.vulkan.errors import OutOfMemory
+    from pipelines.tuning import tuned
 
     settings, planner, shapes = context.config.train, Planner(model, context.device, Precision.of(context.config.precision)), train.shapes()
     refuse_hopeless(context, "training", states(planner, settings))
     try:
-        need = planner.training(settings, shapes, sorted({batch["ids"].shape for batch in validation}))
+        with tuned(context):
+            need = planner.training(settings, shapes, sorted({batch["ids"].shape for batch in validation}))
     except OutOfMemory as error:
         error.add_note("settings that help: train.batch_size (with train.accumulation), train.sequence_length, device.select")
         raise
