@@ -21,7 +21,7 @@ from hierarchos.nn.weights import Weights
 from hierarchos.training.graphs import DECAY_GROUPS, FIRST, GRADIENTS, PARAMETERS, SECOND, Update, store_gradients, trace_update
 from pipelines.bench.workloads import WORKLOADS, Workload
 
-H200 = Profile("gpu", subgroup=32, shared_bytes=49152, compute_units=132, chunk_bytes=64 << 20)
+H200 = Profile("gpu", subgroup=32, shared_bytes=49152, compute_units=132, chunk_bytes=256 << 20)
 
 
 @dataclass(frozen=True)

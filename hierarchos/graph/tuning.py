@@ -19,6 +19,7 @@ from hierarchos.kernels import gemm_gpu
 from hierarchos.kernels.gemm_gpu import ProductShape, Tile
 from hierarchos.kernels.gemm_layout import Matrix, Product
 from hierarchos.kernels.launch import In, Launch, Lowering, Operand, Out, Profile, row_major
+from hierarchos.vulkan.errors import OutOfMemory
 from hierarchos.vulkan.pipeline_cache import cache_file
 
 if TYPE_CHECKING:
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 
 Choice = tuple[Tile, int]
 HYSTERESIS = 0.98                                   # of the model's time: what a measured choice has to stay below
-MOST_CANDIDATES = 14
+MOST_CANDIDATES = 18
 PROMISING = 2.5                                     # times the model's best: candidates beyond are not measured
 OPERATIONS = 4e9                                    # of one recording: the product is repeated up to that
+ROUNDS = 6
 MOST_BYTES = 2 << 30                                # operands of a product that is measured
 
 
@@ -90,7 +92,8 @@ def tuned_plan(graph: Graph, device, layout: StoreLayout | None) -> Plan:
     """The plan of a graph on a device; where it is tuned (`device.autotune`), with the best tiles of all its products."""
     limit = device.info.max_allocation or None
     plan = plan_program(graph, profile_of(device), layout, limit)
-    missing = [shape for shape in products(plan) if shape.key not in device.tuned] if device.autotune else []
+    autotune = getattr(device, "autotune", False)  # a description of a device will do for plans
+    missing = [shape for shape in products(plan) if shape.key not in device.tuned] if autotune else []
     if not missing:
         return plan
     device.tuned |= tune(device, missing, profile_of(device))
@@ -106,7 +109,13 @@ class Bench:
         self.device, self.shape, self.profile = device, shape, profile
         batch, m, n, k = shape.batch, shape.m, shape.n, shape.k
         noise = np.random.default_rng(0).standard_normal(1 << 20, np.float32)
-        self.blocks = [device.allocate(4 * batch * size, "tuning") for size in (m * k, k * n, m * n)]
+        self.blocks = []
+        try:
+            for size in (m * k, k * n, m * n):
+                self.blocks.append(device.allocate(4 * batch * size, "tuning"))
+        except BaseException:
+            self.close()
+            raise
         for block in self.blocks[:2]:
             for at in range(0, block.nbytes, noise.nbytes):
                 device.upload(block.address + at, noise[:min(noise.size, (block.nbytes - at) // 4)])
@@ -128,20 +137,24 @@ class Bench:
             commands = [self.commands(chosen, scratch.address) for chosen in every]
             self.device.pipelines.prepare((c.shader, c.constants) for made in commands for c in made)
             repeats = max(2, min(50, int(OPERATIONS / self.product.operations)))
-            return [self.least(made * repeats) / repeats for made in commands]
+            return [seconds / repeats for seconds in self.least([made * repeats for made in commands])]
         finally:
             scratch.free()
 
-    def least(self, commands: list, runs: int = 4) -> float:
-        recording, best = self.device.record(commands), float("inf")
+    def least(self, every: list[list]) -> list[float]:
+        """Least seconds of each recording. They take turns, so that what else uses the device slows all of them."""
+        recordings = [self.device.record(commands) for commands in every]
         try:
-            for _ in range(runs):
-                begun = time.perf_counter()
-                recording.run()
-                best = min(best, time.perf_counter() - begun)
+            best = [float("inf")] * len(every)
+            for _ in range(ROUNDS):
+                for i, recording in enumerate(recordings):
+                    begun = time.perf_counter()
+                    recording.run()
+                    best[i] = min(best[i], time.perf_counter() - begun)
             return best
         finally:
-            recording.close()
+            for recording in recordings:
+                recording.close()
 
     def close(self) -> None:
         for block in self.blocks:
@@ -153,11 +166,14 @@ def measure(device, shape: ProductShape, profile: Profile) -> tuple[int, ...]:
     every = candidates(shape, profile)
     if 4 * shape.batch * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) > MOST_BYTES:
         return *every[0][0].numbers, every[0][1]
-    bench = Bench(device, shape, profile)
     try:
-        seconds = bench.measure(every)
-    finally:
-        bench.close()
+        bench = Bench(device, shape, profile)
+        try:
+            seconds = bench.measure(every)
+        finally:
+            bench.close()
+    except OutOfMemory:                             # the program itself may fit still
+        return *every[0][0].numbers, every[0][1]
     best = min(range(len(every)), key=seconds.__getitem__)
     tile, parts = every[best if seconds[best] < HYSTERESIS * seconds[0] else 0]
     return *tile.numbers, parts
@@ -167,7 +183,9 @@ def tune(device, wanted: Iterable[ProductShape], profile: Profile) -> dict[str, 
     """Choices of the `wanted` products: those kept from before, and the others measured now and kept."""
     kept = load_tuning(device)
     wanted = list(wanted)
+    peak = device.memory.peak
     new = {shape.key: measure(device, shape, profile) for shape in wanted if shape.key not in kept}
+    device.memory.peak = max(peak, device.memory.used)          # what measuring took is no need of the programs
     if new:
         save_tuning(device, kept | new)
     return {shape.key: (kept | new)[shape.key] for shape in wanted}

@@ -1,4 +1,4 @@
-"""Attention for GPUs on blocks of 4 x 8 or 8 x 8 scores an invocation: heads of up to 128 channels, enough rows and keys to fill them."""
+"""Attention for GPUs on blocks of 4 x 8 scores an invocation: heads of up to 128 channels, enough rows and keys to fill them."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Out, P
 SIDE, WALKED = 64, 64                               # invocations of one of a workgroup's two sides; walked lines of a tile
 WIDEST = 128
 FEWEST_LINES = 33                                   # rows, keys: below, the tiles of attention_tiles.py waste less
-CHUNK = 8                                           # channels or lines at a time
-SMALL_BLOCK = 32                                    # owned lines of the smallest block
+EACH = 4                                            # owned lines of an invocation; on an H200, 8 took 7 to 12 % longer: fewer at a time
+CHUNKS = (16, 8)                                    # channels or lines at a time; 16: 4 % less than 8 at 2048 x 16 x 64
 BUSY = 4                                            # workgroups a multiprocessor below which query heads of a group are taken one by one
 SPLIT_TILES = 4                                     # a split of the keys covers at least so many tiles: two for each side
 
@@ -47,18 +47,14 @@ class Block:
         return max(4 * weights * self.owned * WALKED + 4 * stage, self.joined)
 
 
-def choose_block(lines: int, problems: int, kernel: str, deep: int, profile: Profile) -> Block | None:
-    """The largest block that fits and gives nearly every multiprocessor a workgroup; None where none fits.
-
-    lines: owned ones of each of `problems`; kernel: forward, rows or keys."""
-    fitting = []
-    for each in (8, 4):
-        block = Block(each, CHUNK, deep)
+def choose_block(kernel: str, deep: int, profile: Profile) -> Block | None:
+    """The block with the longest stages that fits; None where none does. kernel: forward, rows or keys."""
+    for chunk in CHUNKS:
+        block = Block(EACH, chunk, deep)
         needed = block.forward_bytes if kernel == "forward" else block.backward_bytes(1 if kernel == "rows" else 2)
-        if needed <= profile.shared_bytes and (each == 4 or deep <= 64):
-            fitting.append(block)
-    filling = [block for block in fitting if problems * chunks(lines, block.owned) >= profile.compute_units]
-    return (filling or fitting[-1:] or [None])[0]
+        if needed <= profile.shared_bytes:
+            return block
+    return None
 
 
 def deep(shape: AttentionShape) -> int:
@@ -69,7 +65,7 @@ def fits(shape: AttentionShape, profile: Profile, backward: bool) -> bool:
     """Whether these kernels take the shape on the device."""
     kernels = ("rows", "keys") if backward else ("forward",)
     return (deep(shape) <= WIDEST and min(shape.queries * shape.group, shape.keys) >= FEWEST_LINES and profile.subgroup >= 8
-            and all(choose_block(1, 1, kernel, deep(shape), profile) for kernel in kernels))
+            and all(choose_block(kernel, deep(shape), profile) for kernel in kernels))
 
 
 def launch(shader: str, label: str, block: Block, groups: int, rule: AttentionRule, shape: AttentionShape, inputs: list[Operand],
@@ -87,7 +83,7 @@ def splits(shape: AttentionShape, groups: int, profile: Profile) -> int:
 def blocks_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
     """out and log-sum-exp: one launch, or two where the keys are split."""
     rows = shape.queries * shape.group
-    block = choose_block(rows, shape.batch * shape.key_heads, "forward", deep(shape), profile)
+    block = choose_block("forward", deep(shape), profile)
     assert block
     groups = chunks(rows, block.owned)
     parts = splits(shape, groups, profile)
@@ -105,14 +101,14 @@ def blocks_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Ope
     rows, problems = shape.queries * shape.group, shape.batch * shape.key_heads
     stats, more = Work(0, stats_bytes(shape)), optional(rule, 6, "segments_q", "segments_k", "slopes")
     operands, numbers, work = (In(0), In(1), In(2), In(5), stats), sizes(rule, shape, inputs), 2.0 * pairs(rule, shape)
-    block = choose_block(rows, problems, "rows", deep(shape), profile)
+    block = choose_block("rows", deep(shape), profile)
     assert block
     dq = launch("attention_block_rows", "attention dq", block, chunks(rows, block.owned), rule, shape, inputs, profile,
                 (*operands, Out(0), *more, *numbers), work * (2 * shape.width + shape.value_width))
-    apart = shape.group > 1 and problems * chunks(shape.keys, SMALL_BLOCK) < BUSY * profile.compute_units
-    owned = replace(shape, key_heads=shape.heads) if apart else shape
-    block = choose_block(shape.keys, shape.batch * owned.key_heads, "keys", deep(shape), profile)
+    block = choose_block("keys", deep(shape), profile)
     assert block
+    apart = shape.group > 1 and problems * chunks(shape.keys, block.owned) < BUSY * profile.compute_units
+    owned = replace(shape, key_heads=shape.heads) if apart else shape
     start, targets = -(-stats_bytes(shape) // 256) * 256, (Out(1), Out(2))
     sizes_out = [shape.batch * shape.keys * shape.key_heads * n for n in (shape.width, shape.value_width)]
     if apart:

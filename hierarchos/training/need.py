@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from hierarchos.graph.layout import StoreLayout
 from hierarchos.graph.need import Need, need_of, states_of
-from hierarchos.graph.plan import plan_program
-from hierarchos.graph.profile import profile_of
 from hierarchos.graph.tensor import Graph
+from hierarchos.graph.tuning import tuned_plan
 from hierarchos.models.family import Model
 from hierarchos.training.graphs import FIRST, FROZEN, GRADIENTS, PARAMETERS, SECOND, gradient_graph, loss_graph, step_graph, update_graph
 from hierarchos.training.groups import update_of
@@ -22,10 +21,10 @@ NAMES = {FROZEN: "frozen weights", PARAMETERS: "weights", GRADIENTS: "gradients"
 
 
 class Planner:
-    """Plans runs of one model on one device, of which it reads `info` only."""
+    """Plans runs of one model on one device, of which it reads `info` only, unless matrix products are to be measured on it."""
 
     def __init__(self, model: Model, device, precision: Precision = FP32):
-        self.model, self.info, self.profile, self.precision = model, device.info, profile_of(device), precision
+        self.model, self.device, self.precision = model, device, precision
         self.parameters = model.parameters
 
     def training(self, settings: TrainSettings, shapes: Shapes, validation: Shapes = ()) -> Need:
@@ -51,8 +50,8 @@ class Planner:
         """The need of programs over one store: pairs of a graph and how many programs are as large as it."""
         plans = []
         for graph, count in graphs:
-            plans += [plan_program(graph, self.profile, layout, self.info.max_allocation or None)] * count
-        return need_of(layout, NAMES, plans, self.info)
+            plans += [tuned_plan(graph, self.device, layout)] * count
+        return need_of(layout, NAMES, plans, self.device.info)
 
     def graphs(self, settings: TrainSettings, layout: StoreLayout, shapes: Shapes, validation: Shapes) -> Iterator[tuple[Graph, int]]:
         """What a run compiles, each at its largest shape, and for how many shapes."""

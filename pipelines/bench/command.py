@@ -26,6 +26,7 @@ def bench(names: list[str], as_json: bool = False, select: str = "auto", budget:
                             hint="workloads: " + ", ".join(WORKLOADS))
     rows = []
     with open_device(select) as device:
+        device.autotune = not device.info.software  # as training does
         facts = {"device": device.info.name, "driver": device.info.driver}
         for name in names or DEFAULT:
             row = asdict(time_workload(WORKLOADS[name], device, budget, compute=compute))

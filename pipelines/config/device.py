@@ -16,6 +16,10 @@ class DeviceConfig:
     max_submit_ms: float | None = setting(None, above=0)
     """Longest stretch of GPU time handed over at once, in milliseconds, so that a desktop keeps running; null: by kind of device."""
 
+    autotune: bool | None = setting(None)
+    """Measures the tiles of matrix products before training, once for each product, device and driver; the choices are kept in the cache
+    and in run.json, and a resumed run follows them. They change results by rounding. null: on GPUs, not on software devices."""
+
     ignore_heap: bool = setting(False)
     """Starts a run that needs more memory than the driver reports. Some give more than they report: Mesa 22.3's software driver does."""
 

@@ -6,7 +6,7 @@
 // Operands pass through shared memory as quads, double buffered; what comes next is fetched into registers meanwhile. A chunk of
 // channels lies transposed there, four lines of one channel a quad, at a place mixed with the channel so that stores meet no bank
 // twice. Weights lie as w[n][m quad], mixed with n / 4.
-layout(constant_id = 13) const uint EACH_M = 8;       // owned lines of an invocation: 4 or 8
+layout(constant_id = 13) const uint EACH_M = 8;       // owned lines of an invocation: 4, or 8 (no faster on an H200)
 layout(constant_id = 14) const uint CHUNK = 8;        // 8 or 16
 layout(constant_id = 15) const bool ALIGNED = false;  // rows of q, k, v and dout start and end at multiples of four floats
 layout(constant_id = 16) const bool SPREAD = false;   // subgroups of 32 or more: neighbours read the same quads

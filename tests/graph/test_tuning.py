@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ class Kept:
 
     def __init__(self, folder, driver="one"):
         from hierarchos.vulkan.info import DeviceInfo
-        self.cache_folder, self.info = folder, DeviceInfo(0, "a GPU", "discrete", driver=driver)
+        self.cache_folder, self.memory = folder, SimpleNamespace(peak=7, used=5)
+        self.info = DeviceInfo(0, "a GPU", "discrete", driver=driver)
 
 
 def product_graph(m: int = 512, n: int = 256, k: int = 1024) -> Graph:

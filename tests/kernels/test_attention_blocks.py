@@ -8,14 +8,13 @@ import pytest
 
 from hierarchos.graph.ops.attention import Attention
 from hierarchos.kernels.attention import attention, attention_backward
-from hierarchos.kernels.attention_blocks import WALKED, choose_block
+from hierarchos.kernels.attention_blocks import choose_block
 from hierarchos.kernels.attention_rule import AttentionRule
 from hierarchos.kernels.launch import Operand, Profile, row_major
 from tests.kernels.test_attention import check, close, normal, operands
 from tests.support import run_op
 
-SMALL = Profile(device_class="gpu", subgroup=8, shared_bytes=32768, compute_units=1)     # 32 owned lines: what a CPU driver's memory takes
-LARGE = Profile(device_class="gpu", subgroup=8, shared_bytes=49152, compute_units=1)     # 64
+SMALL = Profile(device_class="gpu", subgroup=8, shared_bytes=28672, compute_units=1)     # short stages: they compile faster on a CPU driver
 H200 = Profile(device_class="gpu", subgroup=32, shared_bytes=49152, compute_units=132)
 
 
@@ -42,13 +41,9 @@ def test_causal_attention_of_any_length(device, queries, keys):
     block_check(device, AttentionRule(0.25), operands(1, queries, keys, 2, 2, 16))
 
 
-@pytest.mark.parametrize("width", [1, 72, 128])
-def test_any_head_width(device, width):
-    block_check(device, AttentionRule(width**-0.5), operands(1, 40, 40, 1, 1, width), profile=LARGE if width > 96 else SMALL)
-
-
-def test_tall_blocks(device):
-    block_check(device, AttentionRule(0.125), operands(1, 150, 150, 2, 1, 64), profile=LARGE)
+@pytest.mark.parametrize(("width", "shared_bytes"), [(1, 28672), (40, 28672), (72, 32768), (128, 49152)])
+def test_any_head_width(device, width, shared_bytes):
+    block_check(device, AttentionRule(width**-0.5), operands(1, 40, 40, 1, 1, width), profile=replace(SMALL, shared_bytes=shared_bytes))
 
 
 def test_values_of_another_width(device):
@@ -131,7 +126,7 @@ def test_a_nan_is_not_hidden(device):
 
 
 def test_few_rows_split_the_keys_between_multiprocessors(device):
-    profile = Profile(device_class="gpu", subgroup=8, shared_bytes=32768, compute_units=16)
+    profile = replace(SMALL, compute_units=16)
     qkv = operands(1, 40, 600, 2, 2, 16)
     assert shaders(profile, 1, 40, 600, 2, 2, 16)[:2] == ["attention_block", "attention_combine"]
     close(check(device, AttentionRule(0.25), qkv, profile=profile)[0], check(device, AttentionRule(0.25), qkv, profile=SMALL)[0], "split")
@@ -153,9 +148,11 @@ def test_which_kernels_take_a_shape(shape, used):
 
 @pytest.mark.parametrize("deep", [32, 64, 96, 128])
 @pytest.mark.parametrize("kernel", ["forward", "rows", "keys"])
-@pytest.mark.parametrize("lines", [40, 4000])
-def test_blocks_fit_shared_memory(deep, kernel, lines):
-    block = choose_block(lines, 64, kernel, deep, H200)
-    weights = {"rows": 1, "keys": 2}
-    needed = block.forward_bytes if kernel == "forward" else block.backward_bytes(weights[kernel])
-    assert needed <= H200.shared_bytes and block.owned in (WALKED, WALKED // 2)
+@pytest.mark.parametrize("shared_bytes", [32768, 49152, 65536])
+def test_blocks_fit_shared_memory(deep, kernel, shared_bytes):
+    block = choose_block(kernel, deep, replace(H200, shared_bytes=shared_bytes))
+    if (deep, kernel, shared_bytes) == (128, "forward", 32768):
+        assert block is None
+    else:
+        weights = {"rows": 1, "keys": 2}
+        assert (block.forward_bytes if kernel == "forward" else block.backward_bytes(weights[kernel])) <= shared_bytes
