@@ -28,6 +28,12 @@ class EvaluateConfig:
     max_batches: int | None = setting(None, at_least=1)
     """Stops after so many batches; null: all rows."""
 
+    stride: int | None = setting(None, at_least=1)
+    """Scores all rows as one long text, in windows of train.sequence_length that move by so many tokens; null: row by row."""
+
+    choices: str | None = setting(None, path=True)
+    """For the stage `choices`: a JSON-lines file of {"context": text, "choices": [texts], "answer": number from 0}."""
+
 
 @dataclass(frozen=True)
 class GenerateConfig:

@@ -5,6 +5,7 @@ import math
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from hierarchos.errors import UserError
 from pipelines.memory import require_memory
 from pipelines.stages.base import BaseStage
 from pipelines.stages.packages import batches, package_of
@@ -30,6 +31,8 @@ class Evaluate(BaseStage):
         from hierarchos.training.state import TrainingState
         from hierarchos.training.step import TrainStep, trained_tokens
 
+        if context.config.evaluate.stride is not None:
+            return strided(context)
         config, precision = context.config, Precision.of(context.config.precision)
         loaded = package_of(context)
         size = config.evaluate.batch_size
@@ -45,6 +48,34 @@ class Evaluate(BaseStage):
             bar.update(index + 1, loss=loss / tokens)
         bar.finish()
         return {"loss": loss / tokens, "perplexity": math.exp(min(loss / tokens, 700.0)), "tokens": round(tokens)}
+
+
+def strided(context: Context) -> dict:
+    """Perplexity of all rows as one text: every token but the first is scored once, behind what the window still holds of the text."""
+    from hierarchos.data.token_file import TokenFile
+    from hierarchos.generation.generator import Generator
+    from hierarchos.generation.scoring import Scorer, windows
+    from pipelines.stages.packages import tokenizer_of
+
+    config, loaded, folder = context.config, package_of(context), context.artefacts["tokenize"].folder
+    window, stride = config.train.sequence_length, config.evaluate.stride
+    if stride > window:
+        raise UserError(f"evaluate.stride={stride} leaves tokens out of windows of {window}", where="configuration",
+                        command=f"evaluate.stride={window // 2}")
+    if loaded.model.task == "masked":
+        raise UserError("this model is an encoder: it has no perplexity in strided windows", where="evaluate.stride")
+    ids = TokenFile.load(folder / (VALIDATION if (folder / VALIDATION).exists() else TRAIN)).ids.tolist()
+    generator = Generator.from_loaded(loaded, context.device, tokenizer_of(context))
+    scorer = Scorer(generator.model, generator.store, generator.compile)
+    parts = list(windows(len(ids), window, stride))[:config.evaluate.max_batches]
+    bar, total, tokens = context.progress.start("evaluate", len(parts)), 0.0, 0
+    for number, (begin, end, scored) in enumerate(parts):
+        total -= scorer.score(ids[begin:end - scored], ids[end - scored:end]).log_likelihood
+        tokens += scored
+        bar.update(number + 1, loss=total / tokens)
+    bar.finish()
+    scorer.close()
+    return {"loss": total / max(tokens, 1), "perplexity": math.exp(min(total / max(tokens, 1), 700.0)), "tokens": tokens, "windows": len(parts)}
 
 
 def smaller_batches(limit: int) -> list[str]:
