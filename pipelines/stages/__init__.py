@@ -7,6 +7,7 @@ STAGES = {
     "export": "pipelines.stages.export.Export",
     "evaluate": "pipelines.stages.evaluate.Evaluate",
     "generate": "pipelines.stages.generate.Generate",
+    "choices": "pipelines.stages.choices.Choices",
     "merge": "pipelines.stages.merge.Merge",
     "unmerge": "pipelines.stages.merge.Unmerge",
 }
