@@ -14,6 +14,7 @@ from hierarchos.data.options import EncodeOptions
 from hierarchos.data.rows import BadRow, RowReport
 from hierarchos.data.token_file import TokenFile
 from hierarchos.data.tokenizer import TextTokenizer, end_token
+from hierarchos.data.weighing import fitting_pair, pair_weights
 from hierarchos.errors import UserError, nearest
 
 CHUNK = 512  # examples encoded together, in parallel
@@ -58,15 +59,19 @@ class Encoder:
         return self._with_one_bos(ids, weights)
 
     def _pair(self, example: Example, prompt: list[int], completion: list[int]) -> tuple[list[int], list[float], list[int]]:
-        context = 1.0 if self.options.train_on_prompt else 0.0
+        ids, count, stops = self._joined(example, prompt, completion)
+        ids, count = fitting_pair(self.options, ids, count)
+        return ids, pair_weights(self.options, count, len(ids) - count), stops
+
+    def _joined(self, example: Example, prompt: list[int], completion: list[int]) -> tuple[list[int], int, list[int]]:
+        """(ids with their end, tokens of the prompt, end tokens)."""
         if self.tokenizer.splits_exactly:
             ended, stops = self._ended(completion)
-            return prompt + ended, [context] * len(prompt) + [1.0] * len(ended), stops
+            return prompt + ended, len(prompt), stops
         whole = self.tokenizer.encode_batch(["".join(example.pair)])[0]
         begin = len(example.pair[0])
         ids, stops = self._ended(whole.ids)
-        weights = [1.0 if end > begin else context for _, end in whole.offsets]
-        return ids, weights + [1.0] * (len(ids) - len(weights)), stops
+        return ids, sum(end <= begin for _, end in whole.offsets), stops
 
     def _ended(self, ids: list[int]) -> tuple[list[int], list[int]]:
         """The ids with the end token behind them, once."""

@@ -48,6 +48,16 @@ class EncodeOptions:
     """Tokens that fit in a row; None: any number"""
     add_bos: str = "auto"
     """auto (as the tokenizer itself does) | always | never; never twice, whatever the chat template writes"""
+    prompt_loss_weight: float = 1.0
+    """How much a trained prompt's tokens count in prompt_completion, instruction and question_answer rows"""
+    response_loss_weight: float = 1.0
+    """How much an answer's tokens count there"""
+    response_boundary_tokens: int = 0
+    """So many first tokens of an answer count ..."""
+    response_boundary_loss_weight: float = 1.0
+    """... this many times as much"""
+    min_response_tokens: int = 0
+    """With on_long_row=truncate: tokens of the answer that stay, the prompt loses its beginning instead; 0: rows are cut at their end"""
     chat_template: str | None = None
     """Jinja text; None: the tokenizer's own, or ChatML when the tokenizer has its tokens"""
 

@@ -100,6 +100,21 @@ class DataConfig:
     train_on_prompt: bool = setting(False)
     """Whether the prompt part of prompt/completion and chat rows is trained too."""
 
+    prompt_loss_weight: float = setting(1.0, at_least=0)
+    """Where prompts are trained: how much their tokens count."""
+
+    response_loss_weight: float = setting(1.0, above=0)
+    """How much the tokens of an answer count."""
+
+    response_boundary_tokens: int = setting(0, at_least=0)
+    """So many first tokens of an answer count `response_boundary_loss_weight` times as much."""
+
+    response_boundary_loss_weight: float = setting(1.0, above=0)
+    """See `response_boundary_tokens`."""
+
+    min_response_tokens: int = setting(0, at_least=0)
+    """on_long_row=truncate: tokens of an answer that stay, the prompt loses its beginning instead; 0: rows are cut at their end."""
+
     prompt_template: str | None = setting(None)
     """How instruction and question rows are written, with {prompt} and {context} in it; null: the usual form."""
 

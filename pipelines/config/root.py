@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pipelines.config.coherent import CoherentConfig
 from pipelines.config.data import DataConfig
 from pipelines.config.device import DeviceConfig
 from pipelines.config.model import ModelConfig
@@ -46,6 +47,9 @@ class Config:
 
     generate: GenerateConfig = field(default_factory=GenerateConfig)
     """Text written by the model."""
+
+    coherent: CoherentConfig = field(default_factory=CoherentConfig)
+    """Training and chat of coherent-v9."""
 
     device: DeviceConfig = field(default_factory=DeviceConfig)
     """The Vulkan device."""

@@ -10,7 +10,7 @@ Learned tensors are states by name; their gradients are added to the states `gra
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hierarchos.graph import functions as F
 from hierarchos.graph.op import apply, tracing
@@ -168,7 +168,7 @@ class Chunk:
         with tracing(Graph()) as graph:
             p = self._source()
             given = heads.head_inputs(length, self.kind.rows, lambda name, shape: self.records(name, length))
-            given = heads.replace(given, out=self.records("out", length))
+            given = replace(given, out=self.records("out", length))
             result = heads.objective(self.cfg, p, given)
             graph.outputs.update(result.losses)
             norms = [p("out_norm.weight"), p("out_norm.bias")]

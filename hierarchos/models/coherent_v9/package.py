@@ -199,4 +199,4 @@ def write_weights(path: Path, cfg: Config, values: Mapping[str, np.ndarray], buf
 
     ordered = {spec.name: values[spec.name] for spec in parameters(cfg)} | {name: buffers[name] for name in buffer_shapes(cfg)}
     metadata = {"format": FORMAT, "architecture_revision": cfg.architecture_revision, "architecture_contract_sha256": digest_of(contract_of(cfg))}
-    save_file({name: np.ascontiguousarray(array, np.float32) for name, array in ordered.items()}, path, metadata)
+    save_file({name: np.asarray(array, np.float32, order="C") for name, array in ordered.items()}, path, metadata)

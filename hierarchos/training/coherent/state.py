@@ -26,7 +26,8 @@ class CoherentState:
     """Learned tensors, gradients and both moments on a device; the writer's status and the warm-up step of the gates beside them."""
 
     def __init__(self, cfg: Config, device, optimizer: OptimizerSettings, max_norm: float, trained: frozenset[str] | None = None):
-        self.cfg, self.optimizer, self.writer, self.warmup_step = cfg, optimizer, Writer(**cfg.status), 0.0
+        self.cfg, self.optimizer, self.writer = cfg, optimizer, Writer(**cfg.status)
+        self.warmup_start = self.warmup_step = 0.0              # batches that the gates had seen before this run, and by now
         self.memory = Memory(cfg, device, training=True)
         self.store, self.specs = self.memory.store, parameters(cfg)
         self.trained = frozenset(spec.name for spec in self.specs) if trained is None else trained
@@ -81,7 +82,7 @@ class CoherentState:
 
         contract = contract_of(self.cfg)
         return {"architecture_contract": contract, "architecture_contract_sha256": digest_of(contract), "writer": vars(self.writer),
-                "memory_gate_warmup_step": self.warmup_step,
+                "memory_gate_warmup_step": self.warmup_step, "memory_gate_warmup_start": self.warmup_start,
                 "slot_decay_classes": {spec.name: "decay" if spec.decay else "no-decay" for spec in self.specs}}
 
     def restore(self, path: Path) -> None:
@@ -97,6 +98,7 @@ class CoherentState:
             for name, held in self.entries():
                 self.store.write(held, file.get_tensor(name))
         self.writer, self.warmup_step = Writer(**side["writer"]), side["memory_gate_warmup_step"]
+        self.warmup_start = side["memory_gate_warmup_start"]
 
     def first_bad(self, arena: str) -> str | None:
         """The first tensor of an arena, in model order, that holds a value that is not finite."""

@@ -42,6 +42,14 @@ class CoherentStep:
         self.programs: dict = {}
         self.losses: dict[str, float] = {}
 
+    def step_program(self, rows: int, length: int):
+        """Compiles what a batch of this shape needs, before the first step is timed."""
+        return self.machine.recording("step", 0, min(self.chunk, length))
+
+    def gradient_program(self, rows: int, length: int, accumulate: bool):
+        """The same programs serve batches whose gradients are added."""
+        return self.step_program(rows, length)
+
     def end(self, span: Span) -> int:
         """Where the programs stop: rounded up within the chunk where there may be padding."""
         length = span.end - span.start
@@ -57,7 +65,7 @@ class CoherentStep:
         total, self.losses, score = sum(masses), {}, 0.0
         self.state.clear_gradients()
         for number, (rows, mass) in enumerate(zip(batches, masses, strict=True)):
-            self.state.warmup_step = float(step * len(batches) + number)
+            self.state.warmup_step = self.state.warmup_start + float(step * len(batches) + number)
             scale = mass / total if self.objective.normalization == "weighted-token" else 1.0 / len(batches)
             score += self.batch(rows, scale, total, memory_rate)
         norm = self.state.update(step + 1, rate)

@@ -2,14 +2,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hierarchos.models.coherent_v9.config import Config
+from hierarchos.models.coherent_v9.parameters import parameters
 from hierarchos.training.coherent.schedule import learning_rate, warmup_length
 from hierarchos.training.coherent.state import CoherentState
 from hierarchos.training.coherent.step import CoherentStep, Objective
 from hierarchos.training.loop import Batches, Counters, Observer, Trainer
 from hierarchos.training.settings import TrainSettings, total_steps
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """What observers ask of a model."""
+
+    size: int
 
 
 class CoherentTrainer(Trainer):
@@ -18,7 +27,8 @@ class CoherentTrainer(Trainer):
     def __init__(self, cfg: Config, settings: TrainSettings, train: Batches, validation: Sequence[dict], device, folder: Path, *,
                  shape: tuple[int, int], padded: bool, seed: int = 0, observer: Observer | None = None, fingerprint: str = "",
                  objective: Objective | None = None, trained: frozenset[str] | None = None):
-        self.model, self.settings, self.train_batches, self.validation = cfg, settings, train, validation
+        self.model = ModelSize(sum(spec.size for spec in parameters(cfg)))
+        self.cfg, self.settings, self.train_batches, self.validation = cfg, settings, train, validation
         self.folder, self.seed, self.observer, self.fingerprint = Path(folder), seed, observer, fingerprint
         self.steps = total_steps(settings, len(train))
         self.state = CoherentState(cfg, device, settings.optimizer, settings.max_grad_norm, trained)

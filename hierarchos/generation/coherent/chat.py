@@ -1,0 +1,115 @@
+"""A conversation with coherent-v9: turns in, answers out, state carried or history read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hierarchos.generation.coherent.sampling import Sampling, choose, undecided
+from hierarchos.generation.coherent.session import CoherentSession
+from hierarchos.generation.coherent.state_file import ChatState, read_state, write_state
+from hierarchos.models.coherent_v9.rosa import Automaton
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from hierarchos.data.tokenizer import TextTokenizer
+
+SHORT = 5  # characters of a token in which "###" ends an answer
+MARK = "###"
+
+
+@dataclass(frozen=True)
+class ChatOptions:
+    """form: "alpaca" or "user". carry: turns go on from the state before; otherwise each starts from nothing and reads the history."""
+
+    form: str = "alpaca"
+    carry: bool = False
+    system: str | None = None
+    max_new_tokens: int = 512
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """text, its tokens, and why it ended: "end", "entropy", "end token", "heading" or "length"."""
+
+    text: str
+    tokens: list[int]
+    stopped: str
+
+
+def prompt_text(text: str, options: ChatOptions, history: list[tuple[str, str]]) -> str:
+    """A turn as the model was taught to read it; history only where no state is carried."""
+    text = f"[{options.system}]\n{text}" if options.system else text
+    told = "" if options.carry else "\n".join(f"User: {asked}\nAssistant: {said}" for asked, said in history)
+    if options.form == "alpaca":
+        before = f"### Previous Context:\n{told}\n\n" if told else ""
+        return f"{before}### Instruction:\n{text}\n\n### Response:\n"
+    return (f"{told}\n\n" if told else "") + f"User: {text}\n\nAssistant: "
+
+
+@dataclass(eq=False)
+class Conversation:
+    """A session, its tokenizer and what was said. identity: digests of weights and tokenizer, for the state file."""
+
+    session: CoherentSession
+    tokenizer: TextTokenizer
+    sampling: Sampling
+    options: ChatOptions
+    identity: dict[str, str] = field(default_factory=dict)
+    history: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self):
+        import numpy as np
+
+        self.random = np.random.default_rng(self.options.seed)
+
+    def turn(self, text: str, told: Callable[[str], None] | None = None) -> Answer:
+        """One question and its answer; `told` gets each new piece of text."""
+        if not self.options.carry:
+            self.session.reset()
+        ids = self.tokenizer.encode(prompt_text(text, self.options, self.history))
+        answer = self.answer(self.session.feed(ids)[0, -1], told)
+        self.history.append((text, answer.text))
+        return answer
+
+    def answer(self, logits: np.ndarray, told: Callable[[str], None] | None = None) -> Answer:
+        """Tokens until one ends the text; every chosen token is fed, so that the state knows the whole answer."""
+        tokens, shown, stopped = [], "", "length"
+        for _ in range(self.options.max_new_tokens):
+            doubt = undecided(logits, len(tokens), self.sampling, self.tokenizer.eos_id)
+            if doubt:
+                return Answer(shown, tokens, doubt)
+            token = choose(logits, tokens, self.sampling, self.random)
+            logits = self.session.feed([token])[0, -1]
+            if (ending := self.ends(token)) is not None:
+                stopped = ending
+                break
+            tokens.append(token)
+            text = self.tokenizer.decode(tokens)
+            if told and not text.endswith("\ufffd"):
+                told(text[len(shown) :])
+                shown = text
+        return Answer(self.tokenizer.decode(tokens), tokens, stopped)
+
+    def ends(self, token: int) -> str | None:
+        """Why an answer ends with this token, which is not shown."""
+        if token == self.tokenizer.eos_id:
+            return "end"
+        text = self.tokenizer.decode([token])
+        return "heading" if MARK in text and len(text.strip()) <= SHORT else None
+
+    def save(self, path: str | Path) -> None:
+        """Writes the state file."""
+        rosa: Automaton | None = self.session.rosa[0] if self.session.rosa else None
+        state = ChatState(self.session.state(), rosa, self.session.position, self.history)
+        write_state(Path(path), self.session.cfg, state, self.identity)
+
+    def load(self, path: str | Path) -> None:
+        """Goes on from a state file; raises UserError for one of another model, and changes nothing then."""
+        state = read_state(Path(path), self.session.cfg, self.identity)
+        self.session.restore(state.parts, [state.rosa] if state.rosa is not None else None, state.position)
+        self.history = list(state.history)
