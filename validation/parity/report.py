@@ -8,6 +8,7 @@ from pathlib import Path
 
 from validation.parity.cases import ANY_SEED, CANDIDATES, ENOUGH, SEEDS, SHORT_ERROR
 from validation.parity.gates import Record
+from validation.tiny import FAULTS, NO_POSITIONS
 
 DOCS = Path(__file__).parents[2] / "docs" / "parity.md"
 KINDS = (("ended with", "logits"), ("cached logits", "generation"), ("logits", "logits"), ("loss", "loss"),
@@ -47,7 +48,15 @@ Written by `{command}`; not edited by hand. Each cell is the error of the worst 
 that it must not pass. With e = |ours - float64|, p = |float32 PyTorch - float64| and s = max(1, largest |float64|): max e is at most
 max(2e-7 s, 2 max p); after 2 steps 2e-7 s without exception. The truth is Transformers with everything in float64.
 
-Device: {device}, {driver}. {passed} of {total} comparisons pass.
+"Generation": logits of a prompt and of four tokens behind it that come one at a time over the cache, beside those of the whole text in
+one run, each row with its own length; both are ours, so the gate is that of logits. "Packages": ours gives equal logits in Transformers,
+and that of Transformers equal values here.
+
+Device: {device}, {driver}. {passed} of {total} comparisons in {variants} variants of {models} architectures pass.
+
+## Where the reference is run in another way
+
+{faults}
 
 ## Runs with eps 1e-8
 
@@ -58,36 +67,49 @@ one above over those whose gradient stayed above 1e-4 of its tensor's largest ("
 The orders are the same mathematics: eleven permute the vocabulary and reverse the rows of the batch, and six of these also shuffle the
 axes of every matrix product, as another implementation might add them up. One order is a matter of luck:
 with token ids that nobody chose (seed {any_seed} everywhere), PyTorch's other orders miss the gate that its usual order sets in
-{unchosen} (`python -m validation.parity.spread --seed {any_seed}`).
+{unchosen} (`python -m validation.parity.spread {families} --seed {any_seed}`).
 
 **Token ids are chosen**, by a rule that looks at PyTorch only (`python -m validation.parity.seeds --check` applies it again): of the
 seeds {first} to {last} the first where no order passes {enough} of the gate that the usual order sets, and where PyTorch's error after 2
-steps is at most {short:g}; where there is none, the one that comes closest. {reached} of {chosen} cases reach it; with these ids the other
-orders miss the usual order's gate in {selected} (`python -m validation.parity.spread`).
+steps is at most {short:g}; where there is none, the one that comes closest. {chosen} of the {variants} variants have ids chosen in this
+way, {reached} of them reach it; the others have seed {any_seed}. With chosen ids the other orders miss the usual order's gate in {selected}
+(`python -m validation.parity.spread {families}`).
 Variants with a length and padding in their name after a comma come from the table of small configurations.
 
 **Judged by a single order**, PyTorch's usual one (`--orders 1`), {strict} of {noisy} comparisons of these runs pass on this device{misses}.
 """
 
 
-def introduction(records: list[Record], command: str, unchosen, selected) -> str:
-    """The text above the table. unchosen, selected: `spread.Evidence` for token ids that nobody chose and for those of the cases."""
-    chosen = [entry for family in {record.model_type for record in records} for entry in SEEDS.get(family, {}).values()]
+def introduction(records: list[Record], command: str, families: list[str], unchosen, selected) -> str:
+    """The text above the table. unchosen, selected: `spread.Evidence` of `families` for token ids that nobody chose and for the chosen."""
+    variants = {(record.model_type, record.variant) for record in records}
+    chosen = [SEEDS[family][name] for family, name in variants if name in SEEDS.get(family, {})]
     noisy = [record for record in records if record.usual_gate is not None]
     missed = [record for record in noisy if not record.error <= record.usual_gate]
     by_case = Counter(f"{record.model_type} \"{record.variant}\"" for record in missed)
     misses = "; the others are of " + ", ".join(f"{case} ({count})" for case, count in by_case.items()) if missed else ""
     return INTRODUCTION.format(
         command=command, device=records[0].device, driver=records[0].driver, passed=sum(r.passed for r in records), total=len(records),
+        variants=len(variants), models=len({family for family, _ in variants}), faults=faults(), families=" ".join(families),
         any_seed=ANY_SEED, unchosen=unchosen, selected=selected, first=CANDIDATES[0], last=CANDIDATES[-1], enough=ENOUGH,
         short=SHORT_ERROR, reached=sum(entry["share"] <= ENOUGH for entry in chosen), chosen=len(chosen),
         strict=len(noisy) - len(missed), noisy=len(noisy), misses=misses)
 
 
-def markdown(records: list[Record], command: str, unchosen, selected) -> str:
+def faults() -> str:
+    """Why and how, one line for each."""
+    lines = [f"- {model_type} \"{name}\": attention \"{fault.attention}\"{'' if fault.padded else ', no padding'}, since {fault.why}"
+             for (model_type, name), fault in FAULTS.items()]
+    others = [f"- {', '.join(NO_POSITIONS)}: padded on the right only, since these take no positions and would count padding on the left",
+              "- open-llama: Llama of Transformers with a LayerNorm on the embedding (validation/open_llama.py), since Transformers has",
+              "  dropped Open-Llama itself"]
+    return "\n".join([*lines, *others])
+
+
+def markdown(records: list[Record], command: str, families: list[str], unchosen, selected) -> str:
     """The page in docs/: the introduction, then error / gate of the worst tensor in each cell."""
     columns = list(dict.fromkeys(column for _, column in KINDS))
-    lines = [introduction(records, command, unchosen, selected),
+    lines = [introduction(records, command, families, unchosen, selected),
              "| model | variant | " + " | ".join(columns) + " |", "|" + " --- |" * (len(columns) + 2)]
     for (model_type, variant), row in worst(records).items():
         lines.append(f"| {model_type} | {variant} | " + " | ".join(_cell(row.get(column)) for column in columns) + " |")
