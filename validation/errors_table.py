@@ -13,7 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/errors.md"
-KINDS = {"config": "Command lines and configuration files", "rows": "Rows", "packages": "Packages", "adapters": "Adapters", "devices": "Devices",
+KINDS = {"config": "Command lines and configuration files", "rows": "Rows", "packages": "Packages", "adapters": "Adapters",
+         "generation": "Generation", "devices": "Devices",
          "faults": "Faults while a run goes on"}
 HEAD = """# What is said about wrong input
 

@@ -111,4 +111,4 @@ class GenerateConfig:
     """Seconds after which a text ends."""
 
     options: dict[str, Any] = setting({})
-    """Further options of generation_config.json by name: {forced_eos_token_id: 2}."""
+    """Further options of generation_config.json by name: generate.options.forced_eos_token_id=2."""

@@ -55,7 +55,8 @@ class Choices(BaseStage):
         bar, right, right_by_length, lines = context.progress.start("choices", len(questions)), 0, 0, []
         for number, question in enumerate(questions, 1):
             verdict = judge(scorer, tokenizer, question)
-            right, right_by_length = right + (verdict.best == question.answer), right_by_length + (verdict.best_by_length == question.answer)
+            right += verdict.best == question.answer
+            right_by_length += verdict.best_by_length == question.answer
             lines.append(json.dumps({"log_likelihoods": [score.log_likelihood for score in verdict.scores], "best": verdict.best,
                                      "best_by_length": verdict.best_by_length, "answer": question.answer}))
             bar.update(number, accuracy=right / number)

@@ -75,7 +75,8 @@ def strided(context: Context) -> dict:
         bar.update(number + 1, loss=total / tokens)
     bar.finish()
     scorer.close()
-    return {"loss": total / max(tokens, 1), "perplexity": math.exp(min(total / max(tokens, 1), 700.0)), "tokens": tokens, "windows": len(parts)}
+    loss = total / max(tokens, 1)
+    return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "tokens": tokens, "windows": len(parts)}
 
 
 def smaller_batches(limit: int) -> list[str]:

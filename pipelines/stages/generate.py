@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError
@@ -30,7 +31,7 @@ class Generate(BaseStage):
     uses_device = True
 
     def check(self, config: Config) -> None:
-        """Without rows there must be a prompt, and not two kinds of them."""
+        """Without rows there must be a prompt, and not two kinds of them; options are looked at where the package is at hand."""
         settings = config.generate
         if settings.prompts is not None:
             if settings.prompt is not None:
@@ -40,6 +41,9 @@ class Generate(BaseStage):
             read_prompts(settings.prompts)
         elif settings.prompt is None and "tokenize" not in config.pipeline.stages:
             raise UserError("generate.prompt has to be given", where="needed by generate", command='prompt="Once upon a time"')
+
+        if config.model.source == "local" and (Path(config.model.path) / "config.json").is_file():
+            policy_of(config, config.model.path)
 
     def run(self, context: Context) -> dict:
         """Reads the package back from disk, so that what is shown is what was written."""
@@ -107,8 +111,6 @@ def prompts_of(context: Context, tokenizer: TextTokenizer) -> list[str]:
 
 def read_prompts(path: str) -> list[str]:
     """Lines of a UTF-8 file that are not blank."""
-    from pathlib import Path
-
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
