@@ -30,15 +30,14 @@ STEP = ["nt:1024,768,256", "nt:1024,256,256", "nt:1024,1376,256", "nt:1024,256,6
         "nt:1024,4096,256", "nn:1024,256,4096", "tn:4096,256,1024"]
 LARGER = ["nt:2048,960,576", "nt:2048,3072,576", "nt:2048,576,1536", "nn:2048,576,3072", "tn:3072,576,2048", "tn:960,576,2048",
           "nn:1024,1024,1024", "nn:2048,2048,2048", "nn:4096,4096,4096", "nt:4096,4096,4096", "tn:4096,4096,4096"]
-CANDIDATES = [(128, 256, 8, 8, 16, 1), (256, 128, 8, 16, 8, 1), (128, 128, 8, 8, 8, 1), (128, 128, 16, 8, 8, 1), (128, 128, 16, 8, 8, 2),
-              (128, 64, 16, 8, 8, 1), (128, 64, 16, 8, 8, 2), (128, 64, 32, 8, 8, 2), (64, 64, 16, 8, 8, 1), (64, 64, 32, 8, 8, 2),
-              (64, 64, 32, 8, 8, 4), (64, 64, 16, 4, 4, 1), (64, 64, 32, 8, 4, 2), (64, 32, 32, 8, 4, 2), (64, 32, 32, 8, 4, 4),
-              (32, 32, 32, 4, 4, 4), (32, 32, 32, 4, 4, 2)]
+CANDIDATES = [(128, 128, 8, 8, 8, 1), (128, 64, 16, 8, 8, 2), (128, 64, 32, 8, 8, 2), (64, 64, 32, 8, 8, 4), (64, 64, 32, 8, 4, 2),
+              (64, 32, 32, 8, 4, 2), (32, 32, 32, 4, 4, 4), (32, 32, 32, 4, 4, 2)]      # besides those of gemm_gpu
 EMPTY = 40e-6                                       # seconds of a submission of nothing on the H200
 
 
 def candidates(k: int) -> list[tuple[Tile, int]]:
-    return [(Tile(*numbers), splits) for numbers in CANDIDATES for splits in (1, 2, 4, 8) if splits == 1 or k >= splits * 128]
+    tiles = [*gemm_gpu.TILES, *gemm_gpu.MORE_TILES, *(Tile(*numbers) for numbers in CANDIDATES)]
+    return [(tile, splits) for tile in tiles for splits in (1, 2, 4, 8) if splits == 1 or k >= splits * 128]
 
 
 def place(device, kept: list, array: np.ndarray) -> tuple[int, Operand]:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hierarchos.graph.binding import bind
+from hierarchos.graph.binding import bind, shader_named
 from hierarchos.graph.plan import Plan, plan_program
 from hierarchos.graph.profile import profile_of
 from hierarchos.kernels import gemm_gpu
@@ -38,8 +38,9 @@ MOST_BYTES = 2 << 30                                # operands of a product that
 
 
 def tuning_file(device) -> Path:
-    """The file of this device and driver."""
-    return device.cache_folder / "tuning" / f"{cache_file(device.info, device.cache_folder).stem}.json"
+    """The file of this device and driver, and of these kernels."""
+    kernels = shader_named("gemm_gpu").digest[:8]
+    return device.cache_folder / "tuning" / f"{cache_file(device.info, device.cache_folder).stem}-{kernels}.json"
 
 
 def load_tuning(device) -> dict[str, tuple[int, ...]]:

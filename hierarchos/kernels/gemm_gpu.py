@@ -11,7 +11,7 @@ from hierarchos.kernels.launch import F32, U32, Launch, Profile, Work
 
 VECTOR_ROWS = 4                                     # up to so many rows of A, weights are read once, line by line
 LOCAL = 256
-LONGEST_CHAIN = 256                                 # FMAs in sequence
+LONGEST_CHAIN = 288                                 # FMAs in sequence
 SHORTEST_PART = 128                                 # k of one part of a split product, at least
 SPLITS = (1, 2, 4, 8, 16, 32)
 
@@ -152,17 +152,19 @@ def part_length(k: int, splits: int, tile: Tile) -> int:
     return -(-k // (splits * tile.k)) * tile.k
 
 
-def block(tile: Tile) -> int:
-    """k of one block of a sum: LONGEST_CHAIN for each slice."""
-    return LONGEST_CHAIN * tile.slices
+def block_length(part: int, tile: Tile) -> int:
+    """k of one block of a sum over `part` k: equal blocks in whole steps, of at most LONGEST_CHAIN for each slice, or a step more."""
+    count = -(-part // (LONGEST_CHAIN * tile.slices))
+    return -(-part // (count * tile.k)) * tile.k
 
 
 def tiled_launch(product: Product, tile: Tile, transpose_a: bool, transpose_b: bool, splits: int, name: str) -> Launch:
     part = part_length(product.k, splits, tile)
+    block = block_length(part, tile)
     groups = (-(-product.n // tile.n), -(-product.m // tile.m), product.batch * splits)
     constants = (tile.invocations, tile.m, tile.n, tile.k, tile.each_m, tile.each_n, transpose_a, transpose_b,
-                 product.residual is not None, product.activation, tile.slices, part > block(tile), tile.through and part > block(tile))
-    more = (U32(splits), U32(part), U32(product.batch * product.m * product.n), U32(block(tile)))
+                 product.residual is not None, product.activation, tile.slices, part > block, tile.through and part > block)
+    more = (U32(splits), U32(part), U32(product.batch * product.m * product.n), U32(block))
     return Launch("gemm_gpu", groups, (*arguments(product, transpose_a, transpose_b), *more), constants, name,
                   product.operations, product.bytes_moved)
 

@@ -138,7 +138,8 @@ def test_gradients_accumulate_in_place_on_the_device(device, family):
 def test_the_kernels_for_gpus_give_the_same_step(device, family, monkeypatch):
     def as_gpu(opened):
         return replace(profile_of(opened), device_class="gpu", compute_units=16)
-    monkeypatch.setattr("hierarchos.graph.program.profile_of", as_gpu)
+    for user in ("program", "tuning"):
+        monkeypatch.setattr(f"hierarchos.graph.{user}.profile_of", as_gpu)
     layout = StoreLayout()
     truth, result = in_numpy(family, step(family, lay_out(family, layout)), layout), on_device(family, device, False)
     for name, array in truth.items():

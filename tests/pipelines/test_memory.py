@@ -86,7 +86,7 @@ def test_a_model_of_any_size_is_refused_at_once(small_device, monkeypatch):
     """80 layers of 8192 channels: nothing is planned, for no plan would fit."""
     from hierarchos.training import need
 
-    monkeypatch.setattr(need, "plan_program", None)
+    monkeypatch.setattr(need, "tuned_plan", None)
     large = {"hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8}
     words = [word for word in RUN if not word.startswith("model")]
     ended = small_device.call(*words, "model=llama_tiny", *(f"model.config.{name}={value}" for name, value in large.items()))
