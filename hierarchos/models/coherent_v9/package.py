@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError, nearest
+from hierarchos.hub.safetensors_file import sync
 from hierarchos.hub.write import COMPANIONS, disk_errors, sync_folder, write_file
 from hierarchos.models.coherent_v9.config import MODEL_TYPE, Config, resolve
 from hierarchos.models.coherent_v9.contract import check_contract, contract_of, digest_of
@@ -195,8 +196,19 @@ def config_files(cfg: Config) -> dict[str, str]:
 def write_weights(path: Path, cfg: Config, values: Mapping[str, np.ndarray], buffers: Mapping[str, np.ndarray]) -> None:
     """model.safetensors with its metadata."""
     import numpy as np
-    from safetensors.numpy import save_file
 
     ordered = {spec.name: values[spec.name] for spec in parameters(cfg)} | {name: buffers[name] for name in buffer_shapes(cfg)}
-    metadata = {"format": FORMAT, "architecture_revision": cfg.architecture_revision, "architecture_contract_sha256": digest_of(contract_of(cfg))}
-    save_file({name: np.asarray(array, np.float32, order="C") for name, array in ordered.items()}, path, metadata)
+    arrays = {name: np.asarray(array, "<f4", order="C") for name, array in ordered.items()}
+    metadata = {"format": FORMAT, "architecture_revision": cfg.architecture_revision,
+                "architecture_contract_sha256": digest_of(contract_of(cfg))}
+    header, offset = {"__metadata__": metadata}, 0
+    for name, array in arrays.items():
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
+        offset += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:                   # not the library's writer: its metadata comes in another order each time
+        file.write(len(text).to_bytes(8, "little") + text)
+        for array in arrays.values():
+            file.write(array.tobytes())
+        sync(file)
