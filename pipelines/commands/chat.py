@@ -4,7 +4,7 @@ Talks with a model through its chat template; answers appear as they are written
 (generate.temperature=0.7, generate.max_new_tokens=400, device=..., adapters); a line that begins with a slash is a command:
 
   /reset          forget the conversation
-  /save FILE      write it as one row of training data
+  /save FILE      write it as one row of training data (coherent-v9: the state from which coherent.chat_state_file=FILE goes on)
   /system TEXT    begin anew with this system turn
   /quit           end (as Ctrl-D); Ctrl-C stops an answer
 """
@@ -38,6 +38,7 @@ def opened(words: list[str]) -> tuple[object, Callable[[], None]]:
     from pipelines.devices import first_line, open_selected
     from pipelines.execute import prepare
     from pipelines.settings.folders import Folders
+    from pipelines.stages import coherent
     from pipelines.stages.acquire import model_folder
     from pipelines.stages.adapters import with_adapters
     from pipelines.stages.generate import policy_of
@@ -47,6 +48,8 @@ def opened(words: list[str]) -> tuple[object, Callable[[], None]]:
     given = words if any(word.startswith("generate.max_new_tokens=") for word in words) else [DEFAULT_TOKENS, *words]
     job = prepare("generate", ["generate.prompt=chat", *given], Folders.find(None))
     config = job.config
+    if coherent.applies(config):
+        return coherent.open_chat(config)
     loaded = with_adapters(loaded_package(model_folder(config, download=True), config.model.config), config)
     if loaded.model.task == "masked":
         raise UserError("this model is an encoder: it sees both sides of a token and writes no text", where=str(loaded.package.folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,8 @@ from pipelines.stages.tokenize import TRAIN, VALIDATION
 
 if TYPE_CHECKING:
     from hierarchos.data.batches import BatchStream
-    from hierarchos.generation.coherent.chat import Conversation
+    from hierarchos.generation.coherent.chat import Answer, Conversation
+    from hierarchos.generation.coherent.sampling import Sampling
     from hierarchos.models.coherent_v9.config import Config as ModelConfig
     from hierarchos.models.coherent_v9.package import Loaded
     from pipelines.config import Config
@@ -244,35 +246,61 @@ class Generate(generate.Generate):
         prompts = generate.prompts_of(context, conversation.tokenizer)
         lines = []
         for prompt in prompts:
-            if context.config.generate.chat:
-                answer = conversation.turn(prompt)
-            else:
-                conversation.session.reset()
-                answer = conversation.answer(conversation.session.feed(conversation.tokenizer.encode(prompt) or [conversation.tokenizer.eos_id])[0, -1])
+            answer = conversation.turn(prompt) if context.config.generate.chat else continued(conversation, prompt)
             lines.append(f"{prompt}{answer.text}")
             context.progress.line(f"generate: {lines[-1]}")
         write_text(context.folder / "text.txt", "\n".join(lines) + "\n")
         return {"new_tokens": len(answer.tokens), "stopped": answer.stopped, "prompt": prompts[0], "text": answer.text}
 
 
+def continued(conversation: Conversation, prompt: str) -> Answer:
+    """The text after a prompt that is no turn of a conversation."""
+    conversation.session.reset()
+    ids = conversation.tokenizer.encode(prompt) or [conversation.tokenizer.eos_id]
+    return conversation.answer(conversation.session.feed(ids)[0, -1])
+
+
 def converse(context: Context) -> Conversation:
     """A conversation with the run's package, as the settings say."""
+    return conversation_with(context.config, loaded(context), context.device)
+
+
+def conversation_with(config: Config, package: Loaded, device) -> Conversation:
+    """The same for any package."""
     from hierarchos.data.tokenizer import load_tokenizer
     from hierarchos.generation.coherent.chat import ChatOptions, Conversation
     from hierarchos.generation.coherent.session import CoherentSession
     from hierarchos.generation.coherent.state_file import weights_digest
 
-    settings, package = context.config.coherent, loaded(context)
-    tokenizer = load_tokenizer(package.folder)
-    session = CoherentSession(package.config, package.values, context.device, writes=settings.ltm_writes != "off",
+    settings, tokenizer = config.coherent, load_tokenizer(package.folder)
+    session = CoherentSession(package.config, package.values, device, writes=settings.ltm_writes != "off",
                               warmup_step=float(package.buffers["memory_gate_warmup_step"]))
     carry = settings.carry_chat_state or settings.chat_state_file is not None
-    options = ChatOptions(settings.prompt_form, carry, settings.system, context.config.generate.max_new_tokens, context.config.run.seed)
+    options = ChatOptions(settings.prompt_form, carry, settings.system, config.generate.max_new_tokens, config.run.seed)
     identity = {"weights": weights_digest(package.config, package.values), "tokenizer": tokenizer.fingerprint}
-    return Conversation(session, tokenizer, sampling_of(context.config), options, identity)
+    return Conversation(session, tokenizer, sampling_of(config), options, identity)
 
 
-def sampling_of(config: Config):
+def open_chat(config: Config) -> tuple[Conversation, Callable[[], None]]:
+    """What `hierarchos chat` talks with, and what gives the device back; goes on from coherent.chat_state_file where that is there."""
+    from hierarchos.models.coherent_v9.package import load
+    from pipelines.devices import open_selected
+
+    package = load(acquire.model_folder(config, download=True))
+    device = open_selected(config.device)
+    try:
+        conversation = conversation_with(config, package, device)
+        if config.coherent.chat_state_file:
+            conversation.state_file = Path(config.coherent.chat_state_file)
+            if conversation.state_file.exists():
+                conversation.load(conversation.state_file)
+    except BaseException:
+        device.close()
+        raise
+    return conversation, device.close
+
+
+def sampling_of(config: Config) -> Sampling:
     """How tokens are chosen: generate.*, and what only this model has from coherent.*."""
     from hierarchos.generation.coherent.sampling import Sampling
 

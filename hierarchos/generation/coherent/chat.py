@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,39 +61,72 @@ class Conversation:
     options: ChatOptions
     identity: dict[str, str] = field(default_factory=dict)
     history: list[tuple[str, str]] = field(default_factory=list)
+    state_file: Path | None = None                  # written after every turn
 
     def __post_init__(self):
         import numpy as np
+        self.last = Answer("", [], "length")
 
         self.random = np.random.default_rng(self.options.seed)
 
-    def turn(self, text: str, told: Callable[[str], None] | None = None) -> Answer:
-        """One question and its answer; `told` gets each new piece of text."""
+    @property
+    def system(self) -> str | None:
+        """What stands before every turn's text."""
+        return self.options.system
+
+    @system.setter
+    def system(self, text: str | None) -> None:
+        self.options = replace(self.options, system=text)
+
+    def reset(self) -> None:
+        """Forgets the conversation."""
+        self.session.reset()
+        self.history = []
+
+    def turn(self, text: str) -> Answer:
+        """One question and its whole answer."""
+        for _ in self.reply(text):
+            pass
+        return self.last
+
+    def reply(self, text: str) -> Iterator[str]:
+        """The answer to a question, piece by piece; both become part of the conversation, also when the caller stops early."""
         if not self.options.carry:
             self.session.reset()
         ids = self.tokenizer.encode(prompt_text(text, self.options, self.history))
-        answer = self.answer(self.session.feed(ids)[0, -1], told)
-        self.history.append((text, answer.text))
-        return answer
+        try:
+            yield from self.stream(self.session.feed(ids)[0, -1])
+        finally:
+            self.history.append((text, self.last.text))
+            if self.state_file:
+                self.save(self.state_file)
 
-    def answer(self, logits: np.ndarray, told: Callable[[str], None] | None = None) -> Answer:
-        """Tokens until one ends the text; every chosen token is fed, so that the state knows the whole answer."""
-        tokens, shown, stopped = [], "", "length"
+    def answer(self, logits: np.ndarray) -> Answer:
+        """The whole text after these logits."""
+        for _ in self.stream(logits):
+            pass
+        return self.last
+
+    def stream(self, logits: np.ndarray) -> Iterator[str]:
+        """Tokens until one ends the text; every chosen token is fed, so that the state knows the whole answer. `last` is the answer."""
+        tokens, shown = [], ""
+        self.last = Answer("", tokens, "length")
         for _ in range(self.options.max_new_tokens):
             doubt = undecided(logits, len(tokens), self.sampling, self.tokenizer.eos_id)
             if doubt:
-                return Answer(shown, tokens, doubt)
+                self.last = Answer(shown, tokens, doubt)
+                break
             token = choose(logits, tokens, self.sampling, self.random)
             logits = self.session.feed([token])[0, -1]
             if (ending := self.ends(token)) is not None:
-                stopped = ending
+                self.last = Answer(shown, tokens, ending)
                 break
             tokens.append(token)
             text = self.tokenizer.decode(tokens)
-            if told and not text.endswith("\ufffd"):
-                told(text[len(shown) :])
-                shown = text
-        return Answer(self.tokenizer.decode(tokens), tokens, stopped)
+            if not text.endswith("\ufffd"):                 # half of a character: its other half comes with the next token
+                piece, shown = text[len(shown):], text
+                self.last = Answer(shown, tokens, "length")
+                yield piece
 
     def ends(self, token: int) -> str | None:
         """Why an answer ends with this token, which is not shown."""
