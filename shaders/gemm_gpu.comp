@@ -15,8 +15,9 @@
 // Split K: workgroup z = batch * splits + part computes k in [part k_part, (part + 1) k_part) into C + part * c_part; gemm_reduce
 // adds the parts in order.
 //
-// Limits: invocations = SLICES TILE_M TILE_N / (EACH_M EACH_N); TILE_M TILE_K / 4 and TILE_N TILE_K / 4 are multiples of it;
-// EACH_M, EACH_N, TILE_K / SLICES multiples of 4; TILE_M, TILE_N powers of two, TILE_N / EACH_N >= 8, TILE_M / EACH_M >= 4. NumPy twin: hierarchos.kernels.gemm.matmul_reference.
+// Limits: invocations = SLICES TILE_M TILE_N / (EACH_M EACH_N); TILE_M TILE_K / 4 and TILE_N TILE_K / 4 are multiples of it; EACH_M,
+// EACH_N, TILE_K / SLICES multiples of 4; TILE_M, TILE_N multiples of 32; TILE_N / EACH_N and TILE_M / EACH_M multiples of 8.
+// NumPy twin: hierarchos.kernels.gemm.matmul_reference.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -52,17 +53,16 @@ const uint WIDE = TILE_N / EACH_N, HIGH = TILE_M / EACH_M; // invocations along 
 const uint GROUPS_M = EACH_M / 4, GROUPS_N = EACH_N / 4;
 const uint LOADS_A = TILE_M * TILE_K / 4 / ALL, LOADS_B = TILE_N * TILE_K / 4 / ALL;
 const uint LINE_A = TILE_M / 4, LINE_B = TILE_N / 4;       // in vec4
-const uint MIX_A = LINE_A < 8 ? LINE_A - 1 : 7, MIX_B = LINE_B < 8 ? LINE_B - 1 : 7;
 const uint STEPS = TILE_K / SLICES;                        // k of a slice in each step
 const uint HALF = TILE_K * (LINE_A + LINE_B), SUMS = SLICES / 2 * TILE_M * TILE_N / 4, ROUND = 4 * HIGH * LINE_B;
 const uint BEFORE = 2 * HALF > SUMS ? 2 * HALF : SUMS;
 
 shared vec4 memory[BEFORE > ROUND ? BEFORE : ROUND];                  // two halves of A and B; then sums of slices; then outputs
 
-const uint MIXING = TILE_K < 32 ? 32 / TILE_K : 1;
+const uint MIXING = TILE_K < 32 ? 32 / TILE_K : 1;    // so that transposed stores of a step go to all banks
 
-uint place_a(uint half_, uint k, uint quad) { return half_ * HALF + k * LINE_A + (quad ^ (k / 4 * MIXING & MIX_A)); }
-uint place_b(uint half_, uint k, uint quad) { return half_ * HALF + TILE_K * LINE_A + k * LINE_B + (quad ^ (k / 4 * MIXING & MIX_B)); }
+uint place_a(uint half_, uint k, uint quad) { return half_ * HALF + k * LINE_A + (quad ^ (k / 4 * MIXING & 7)); }
+uint place_b(uint half_, uint k, uint quad) { return half_ * HALF + TILE_K * LINE_A + k * LINE_B + (quad ^ (k / 4 * MIXING & 7)); }
 
 // Part `index` of a tile of `side` rows or columns: its bytes from the tile's first element. Along K, four k of one row; else four
 // rows of one k.

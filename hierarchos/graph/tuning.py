@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Choice = tuple[Tile, int]
 HYSTERESIS = 0.98                                   # of the model's time: what a measured choice has to stay below
-MOST_CANDIDATES = 18
+MOST_CANDIDATES = 24
 PROMISING = 2.5                                     # times the model's best: candidates beyond are not measured
 OPERATIONS = 4e9                                    # of one recording: the product is repeated up to that
 ROUNDS = 6

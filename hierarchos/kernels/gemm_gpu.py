@@ -43,7 +43,7 @@ class Tile:
     @property
     def through(self) -> bool:
         """Whether blocks of a long sum are added up in C: sums of their own beside these would not fit into the registers."""
-        return self.sums > 64
+        return self.sums > 96
 
     @property
     def sums(self) -> int:
@@ -80,8 +80,9 @@ TILES = (Tile(128, 128, 16, 8, 8, 1, 4.33e5, 6.25), Tile(64, 64, 16, 8, 8, 1, 3.
          Tile(64, 32, 32, 8, 4, 4, 2.11e5, 3.38))
 # Candidates of the tuner (graph/tuning.py) that the model does not know.
 MORE_TILES = (Tile(128, 128, 8, 8, 16, 1), Tile(128, 128, 16, 8, 16, 1), Tile(128, 128, 8, 16, 8, 1), Tile(128, 128, 16, 16, 8, 1),
-              Tile(128, 256, 8, 8, 16, 1), Tile(256, 128, 8, 16, 8, 1), Tile(128, 128, 16, 8, 8, 2), Tile(128, 64, 16, 8, 8, 1),
-              Tile(64, 128, 16, 8, 16, 1), Tile(128, 64, 16, 16, 8, 1), Tile(64, 64, 32, 8, 8, 2), Tile(64, 128, 16, 8, 8, 1))
+              Tile(256, 128, 8, 16, 8, 1), Tile(128, 64, 16, 8, 8, 1), Tile(64, 128, 16, 8, 16, 1), Tile(128, 64, 16, 16, 8, 1),
+              Tile(64, 64, 32, 8, 8, 2), Tile(64, 128, 16, 8, 8, 1),
+              Tile(128, 96, 16, 8, 12, 1), Tile(96, 128, 16, 12, 8, 1), Tile(64, 96, 16, 8, 12, 1), Tile(96, 64, 16, 12, 8, 1))
 START, SECOND_START = 2.7, 1.2                      # microseconds of a launch, and of adding the parts of a split product
 SECOND_BYTES = 1.26e6                               # that are added in a microsecond
 MOST_SUBGROUPS = 17.8                               # of a compute unit at a time

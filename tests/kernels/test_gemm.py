@@ -17,7 +17,7 @@ from hierarchos.graph.functions import sum as sum_over
 from hierarchos.graph.op import ShapeError, tracing
 from hierarchos.graph.ops.matmul import ACTIVATIONS, MatMul
 from hierarchos.graph.tensor import Graph, Spec
-from hierarchos.kernels.gemm_gpu import Tile, choose_tile
+from hierarchos.kernels.gemm_gpu import MORE_TILES, TILES, Tile, choose_tile
 from hierarchos.kernels.launch import Operand, Profile, row_major
 from tests.support import run_op
 
@@ -111,9 +111,9 @@ def test_folded_weight_gradient_sums_over_all_leading_axes(device, kind):
     check(device, MatMul(transpose_a=True, fold=True), normal(3, 37, 33), normal(3, 37, 65), profile=PROFILES[kind])
 
 
-@pytest.mark.parametrize("tile", [Tile(32, 32, 32, 4, 4, 4), Tile(64, 32, 16, 8, 4, 2)])
+@pytest.mark.parametrize("tile", [Tile(32, 32, 32, 4, 4, 4), Tile(64, 32, 16, 8, 4, 2), Tile(32, 96, 16, 4, 12, 1)])
 @pytest.mark.parametrize("m,n,k,splits", [(128, 64, 96, 1), (70, 33, 101, 1), (64, 96, 256, 2)])
-def test_slices_of_k_are_added_up(device, monkeypatch, tile, m, n, k, splits):
+def test_tiles_of_other_forms(device, monkeypatch, tile, m, n, k, splits):
     monkeypatch.setattr("hierarchos.kernels.gemm_gpu.choose_tile", lambda *_: (tile, splits))
     check(device, MatMul(), normal(m, k), normal(k, n), profile=PROFILES["gpu"])
     check(device, MatMul(transpose_b=True, has_residual=True), normal(m, k), normal(n, k), normal(m, n), profile=PROFILES["gpu"])
@@ -146,6 +146,13 @@ def test_no_part_of_a_split_product_is_empty():
     splits, part = (product.arguments[at].value for at in (-4, -3))
     assert splits > 16 and (splits - 1) * part < 8193 <= splits * part
     assert second.arguments[6].value == splits
+
+
+@pytest.mark.parametrize("tile", [*TILES, *MORE_TILES], ids=lambda tile: "x".join(map(str, tile.numbers)))
+def test_tiles_keep_the_limits_of_the_kernel(tile):
+    assert tile.m * tile.k // 4 % tile.invocations == tile.n * tile.k // 4 % tile.invocations == 0 and tile.invocations % 32 == 0
+    assert tile.m % 32 == tile.n % 32 == tile.m // tile.each_m % 8 == tile.n // tile.each_n % 8 == tile.k // tile.slices % 4 == 0
+    assert tile.shared_bytes <= 49152
 
 
 def test_tiles_for_a_large_gpu():
