@@ -12,6 +12,7 @@ from pipelines.devices import facts, find_device, first_line
 from pipelines.environment import write_environment
 from pipelines.hashing import PACKAGES
 from pipelines.manifest import describe, job_hash, typed_command
+from pipelines.memory import refuse_large_package
 from pipelines.planning import check_stages, cut, make_stages, needed_by
 from pipelines.precision import check_precision, precision_line
 from pipelines.progress import Progress
@@ -102,6 +103,7 @@ def ready(config: Config, stages: list[Stage]) -> Job:
     device = find_device(config.device) if any(stage.uses_device for stage in stages) else None
     if device is not None:
         check_precision(config.precision, device)
+        refuse_large_package(config, device)
     return Job(config, [], stages, device)
 
 

@@ -38,10 +38,13 @@ def guarded(command: Callable[[], int]) -> int:
 
 def failure(error: Exception) -> int:
     """The message and status of a failed stage, or of an error of ours."""
+    from hierarchos.vulkan.errors import OutOfMemory
     from pipelines.runner import StageFailed
 
     if (refused := told(error)) is not None:
         return tell(str(refused), WRONG_INPUT)
+    if isinstance(error, OutOfMemory):                # found before a run began
+        return tell(str(error), DEVICE)
     if not isinstance(error, StageFailed):
         return tell(f"{type(error).__name__}: {error}\n  this is an error of ours; its traceback: {saved_traceback(error)}", FAILED)
     return tell(f"{stage_message(error)}\n  stopped in {error.stage}; log: {error.log}", status_of(error.error))

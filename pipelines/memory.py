@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hierarchos.vulkan.errors import mebibytes
@@ -9,8 +10,11 @@ from hierarchos.vulkan.errors import mebibytes
 if TYPE_CHECKING:
     from hierarchos.graph.need import Need
     from hierarchos.training.advice import Alternative
+    from hierarchos.vulkan import DeviceInfo
+    from pipelines.config import Config
     from pipelines.stage import Context
 
+BASE_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1, "int4": 0.5}        # of a weight, by precision.base
 NOTHING_DONE = "device.ignore_heap=true tries all the same; nothing was allocated or trained"
 
 
@@ -43,6 +47,23 @@ def refuse_hopeless(context: Context, what: str, found: Sequence[Alternative]) -
     advice = ["no batch is small enough, and no optimizer lean enough:", *leaner]
     raise DoesNotFit(f"{what}, not counting activations,", dict(found[0].need.items), context.device.info.name, budget,
                      [*advice, "take a smaller model or a larger device", NOTHING_DONE])
+
+
+def refuse_large_package(config: Config, info: DeviceInfo) -> None:
+    """Raises DoesNotFit where the weights of a local package alone are more than the device's memory: before its files are hashed."""
+    from hierarchos.models.load import load_model
+    from hierarchos.vulkan import DoesNotFit
+    from hierarchos.vulkan.budget import Budget
+
+    if config.model.source != "local" or config.device.ignore_heap:
+        return
+    stored = sum(file.stat().st_size for file in Path(config.model.path).glob("*.safetensors"))
+    if stored * BASE_BYTES[config.precision.base] / 4 < info.heap_bytes / 4:          # also if the files hold 2 bytes for each weight
+        return
+    size = int(load_model(config.model.path, config.model.config).model.size * BASE_BYTES[config.precision.base])
+    if size > info.heap_bytes:
+        advice = ["take a smaller model or a larger device", "device.ignore_heap=true tries all the same; nothing was read"]
+        raise DoesNotFit(f"{config.model.path}", {"weights": size}, info.name, Budget(info.heap_bytes, info.heap_bytes), advice)
 
 
 def memory_line(need: Need) -> str:

@@ -93,3 +93,27 @@ def test_a_model_of_any_size_is_refused_at_once(small_device, monkeypatch):
     assert ended.status == 4
     assert "training, not counting activations, needs 104" in ended.err
     assert "no batch is small enough, and no optimizer lean enough:\n    train.optimizer.name=sgd" in ended.err
+
+
+def test_a_package_that_no_device_holds_is_refused_before_its_files_are_read(place, monkeypatch):
+    """The weights lie in a file with a hole of 131 GiB in it: hashing it would take minutes."""
+    from hierarchos.models.registry import resolve
+
+    large = {"model_type": "llama", "vocab_size": 128256, "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80,
+             "num_attention_heads": 64, "num_key_value_heads": 8}
+    place.write("large/config.json", json.dumps(large))
+    header, end = {}, 0
+    for spec in resolve(large).parameters:
+        header[spec.name] = {"dtype": "BF16", "shape": list(spec.shape), "data_offsets": [end, end + 2 * spec.size]}
+        end += 2 * spec.size
+    text = json.dumps(header).encode()
+    with place.write("large/model.safetensors", "").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + end)
+    monkeypatch.setattr("pipelines.hashing.hash_file", None)
+    place.write("rows.jsonl", ROWS)
+    ended = place.call("finetune", "model=local", "model.path=large", "data=jsonl", "data.path=rows.jsonl", "tokenizer.source=train")
+    assert ended.status == 4, ended.err
+    assert ended.err.startswith("large needs 269141.0 MiB of device memory; ")
+    assert ended.err.endswith("  device.ignore_heap=true tries all the same; nothing was read\n")
+    assert not place.runs("finetune")
