@@ -15,6 +15,7 @@ from pipelines import execute
 from pipelines.memory import memory_line, refuse_hopeless, table_of
 from pipelines.progress import duration
 from pipelines.stage import Artefact, Context
+from pipelines.stages import coherent
 from pipelines.stages.packages import batches, start_model, tokenizer_of
 from pipelines.stages.tokenize import TRAIN, VALIDATION
 
@@ -88,6 +89,10 @@ def look_at_training(found: Forecast, context: Context, probe: bool) -> None:
     from hierarchos.training.settings import total_steps
 
     config, facts = context.config, context.artefacts["tokenize"].facts
+    if coherent.of_run(context):
+        more, found.fits = coherent.forecast_lines(context)
+        found.parts |= more
+        return
     model, values = start_model(context, tokenizer_of(context))
     train = batches(context, TRAIN, model, config.train.batch_size, config.train.shuffle)
     held_out = batches(context, VALIDATION, model, config.train.batch_size, False)
@@ -124,11 +129,13 @@ def plan_memory(found: Forecast, context: Context, model: Model, train: BatchStr
     from hierarchos.training.need import Planner
     from hierarchos.training.precision import Precision
     from hierarchos.vulkan import budget_of
+    from pipelines.tuning import tuned
 
     config, shapes = context.config, train.shapes()
     planner = Planner(model, context.device, Precision.of(config.precision))
     refuse_hopeless(context, "training", states(planner, config.train))
-    need = planner.training(config.train, shapes, sorted({batch["ids"].shape for batch in validation}))
+    with tuned(context):
+        need = planner.training(config.train, shapes, sorted({batch["ids"].shape for batch in validation}))
     budget = budget_of(context.device)
     found.fits = need.total <= budget.free or config.device.ignore_heap
     verdict = "it fits" if need.total <= budget.free else "it does NOT fit"

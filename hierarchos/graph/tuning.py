@@ -69,7 +69,7 @@ def products(plan: Plan) -> list[ProductShape]:
     found: dict[str, ProductShape] = {}
     for lowering in plan.placement.lowerings.values():
         for item in lowering.launches:
-            if isinstance(item, Launch) and item.shader == "gemm_gpu":
+            if isinstance(item, Launch) and item.shader == "gemm_gpu" and item.label.startswith("gemm "):
                 _, layout, sizes, *parts = item.label.split()
                 m, n, k = map(int, sizes.split("x"))
                 shape = ProductShape(layout, m, n, k, item.groups[2] // (int(parts[1]) if parts else 1))
