@@ -1,10 +1,11 @@
 """usage: hierarchos bench [NAMES] [--json] [--profile] [device=SELECT] [precision=fp32|bf16|fp16]
 
-Measures training steps and kernels; with PyTorch beside them, in the same run, where that is installed.
+Measures training steps and kernels (coherent_v9, alone: a step of that model); with PyTorch beside them, in the same run, where that is installed.
 """
 from __future__ import annotations
 
 from hierarchos.errors import UserError
+from pipelines.bench import coherent
 from pipelines.commands.words import take
 from pipelines.config.device import DeviceConfig
 from pipelines.config.precision import PrecisionConfig
@@ -22,6 +23,8 @@ def run(words: list[str]) -> int:
     if precision.compute not in ("fp32", "bf16", "fp16"):
         raise UserError(f"precision={precision.compute} is not there", where="command line", hint="there is: bf16, fp16, fp32")
     check_precision(precision, info)
+    if names == [coherent.NAME]:
+        return coherent.bench(coherent.Sizes(profile="--profile" in flags), str(info.index))
     from pipelines.bench.command import bench
 
     return bench(names, "--json" in flags, str(info.index), profile="--profile" in flags, compute=precision.compute)

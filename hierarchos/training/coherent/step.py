@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError
 from hierarchos.models.coherent_v9 import feeds
-from hierarchos.models.coherent_v9.chunk import FAST, Kind
+from hierarchos.models.coherent_v9.chunk import FAST, Chunk, Kind
 from hierarchos.models.coherent_v9.feeds import Rows, Span, plan_spans
 from hierarchos.models.coherent_v9.machine import Machine
 from hierarchos.models.coherent_v9.memory import TRAINING, FastMemory, prepared_gradients
@@ -32,13 +32,14 @@ class Objective:
 class CoherentStep:
     """Runs steps over a `CoherentState`. `rows` and `length`: the largest batch; padded: some of its positions are padding."""
 
-    def __init__(self, state: CoherentState, rows: int, length: int, padded: bool, objective: Objective):
+    def __init__(self, state: CoherentState, rows: int, length: int, padded: bool, objective: Objective,
+                 chunk: Chunk | None = None):
         cfg = state.cfg
         self.state, self.cfg, self.rows, self.objective, self.padded = state, cfg, rows, objective, padded
         self.chunk = length if cfg.full_sample_bptt else min(cfg.training_chunk_size, length)
         self.inner = cfg.ltm_training_mode == "inner-update"
         kind = Kind(rows, padded=padded, own_memory=self.inner and cfg.isolate_batch_ltm)
-        self.machine = Machine(state.memory, kind, self.chunk)
+        self.machine = Machine(state.memory, kind, self.chunk, chunk)
         self.programs: dict = {}
         self.losses: dict[str, float] = {}
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hierarchos.models.coherent_v9.chunk import Chunk
 from hierarchos.models.coherent_v9.config import Config
 from hierarchos.models.coherent_v9.parameters import parameters
 from hierarchos.training.coherent.schedule import learning_rate, warmup_length
@@ -26,13 +27,14 @@ class CoherentTrainer(Trainer):
 
     def __init__(self, cfg: Config, settings: TrainSettings, train: Batches, validation: Sequence[dict], device, folder: Path, *,
                  shape: tuple[int, int], padded: bool, seed: int = 0, observer: Observer | None = None, fingerprint: str = "",
-                 objective: Objective | None = None, trained: frozenset[str] | None = None):
+                 objective: Objective | None = None, trained: frozenset[str] | None = None,
+                 chunk: Chunk | None = None):
         self.model = ModelSize(sum(spec.size for spec in parameters(cfg)))
         self.cfg, self.settings, self.train_batches, self.validation = cfg, settings, train, validation
         self.folder, self.seed, self.observer, self.fingerprint = Path(folder), seed, observer, fingerprint
         self.steps = total_steps(settings, len(train))
         self.state = CoherentState(cfg, device, settings.optimizer, settings.max_grad_norm, trained)
-        self.step = CoherentStep(self.state, *shape, padded, objective or Objective(grad_clip=settings.max_grad_norm or 1.0))
+        self.step = CoherentStep(self.state, *shape, padded, objective or Objective(grad_clip=settings.max_grad_norm or 1.0), chunk)
         self.counters = Counters()
         self.last_loss = None
 
