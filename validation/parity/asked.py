@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 
 from hierarchos.errors import UserError
 from hierarchos.models.family import Model
@@ -20,6 +21,7 @@ from validation.parity.cases import Case, batch_arrays
 from validation.parity.expected import Errors, Expected
 from validation.parity.gates import SETTINGS, Measure
 from validation.parity.results import orders, results
+from validation.tiny import UNLOADABLE
 
 
 def ask(case: Case, count: int) -> Expected:
@@ -53,12 +55,23 @@ def packages(reference, values: dict, case: Case, arrays: dict, model: Model) ->
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         ours, theirs = Path(folder) / "ours", Path(folder) / "theirs"
         save_model(ours, model, values, shard_bytes=100_000)
-        with tables(case):
-            again = type(reference).from_pretrained(ours, attn_implementation=reference.config._attn_implementation)
+        again = read_there(ours, reference, case)
         difference = (again(**batch).logits - reference(**batch).logits).abs().max()
         yield "exported package in Transformers, logits", Measure(float(difference), 0.0, 0.0)
         reference.save_pretrained(theirs)
         yield "package of Transformers here, parameters", Measure(read_here(theirs, model, values), 0.0, 0.0)
+
+
+def read_there(folder: Path, reference, case: Case):
+    """Transformers' model of a package."""
+    if case.tiny and (case.model_type, case.tiny.name) in UNLOADABLE:
+        again = oracle.build(case)
+        stored = {name: tensor for path in folder.glob("*.safetensors") for name, tensor in load_file(path).items()}
+        missing, unexpected = again.load_state_dict(stored, strict=False)
+        assert not unexpected and set(missing) <= set(again.all_tied_weights_keys), (missing, unexpected)
+        return again
+    with tables(case):
+        return type(reference).from_pretrained(folder, attn_implementation=reference.config._attn_implementation)
 
 
 def read_here(folder: Path, model: Model, values: dict) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from validation.parity.cases import ANY_SEED, CANDIDATES, ENOUGH, SEEDS, SHORT_ERROR
 from validation.parity.gates import Record
-from validation.tiny import FAULTS, NO_POSITIONS
+from validation.tiny import FAULTS, NO_POSITIONS, UNLOADABLE
 
 DOCS = Path(__file__).parents[2] / "docs" / "parity.md"
 KINDS = (("ended with", "logits"), ("cached logits", "generation"), ("logits", "logits"), ("loss", "loss"),
@@ -100,6 +100,8 @@ def faults() -> str:
     """Why and how, one line for each."""
     lines = [f"- {model_type} \"{name}\": attention \"{fault.attention}\"{'' if fault.padded else ', no padding'}, since {fault.why}"
              for (model_type, name), fault in FAULTS.items()]
+    lines += [f"- {model_type} \"{name}\": our package is read into a model that is there, since from_pretrained fails: {why}"
+              for (model_type, name), why in UNLOADABLE.items()]
     others = [f"- {', '.join(NO_POSITIONS)}: padded on the right only, since these take no positions and would count padding on the left",
               "- open-llama: Llama of Transformers with a LayerNorm on the embedding (validation/open_llama.py), since Transformers has",
               "  dropped Open-Llama itself"]
