@@ -41,6 +41,7 @@ layout(constant_id = 22) const uint V_B = 0;
 layout(constant_id = 23) const uint V_H = 0;
 layout(constant_id = 24) const uint SUBGROUPS = 8;
 layout(constant_id = 25) const bool RING = false;
+layout(constant_id = 26) const uint AHEAD = 1;          // D / 4 where slots are known before the offset is (no window), else 1
 
 layout(push_constant, scalar) uniform Arguments {
     Floats q, k, v, keys, values;
@@ -101,6 +102,11 @@ void main() {
     const uint row = HALF == 0 ? 0 : uint(clamp(positions.at[batch * TIMES + time], 0, int(TABLE_ROWS) - 1));
     const uint at_q = batch * Q_B + time * Q_T + head * Q_H, at_k = batch * K_B + key_head * K_H, at_v = batch * V_B + key_head * V_H;
 
+    vec4 ahead[AHEAD];                                  // the key of this invocation, asked for before the query is there
+    if (AHEAD > 1) {
+        const uint slot = min(part * PART + lane, SLOTS - 1), from = ((batch * SLOTS + slot) * KEY_HEADS + key_head) * D;
+        [[unroll]] for (uint c = 0; c < AHEAD; c++) ahead[c] = Vec4s(uint64_t(keys) + 4ul * from).at[c];
+    }
     for (uint i = lane; i < 4 * PADDED; i += LOCAL) query[i / 4][i % 4] = i < D ? rotated(q, at_q, i, row) : 0.0;
     if (FRESH)
         for (uint i = lane; i < 4 * PADDED; i += LOCAL) fresh_key[i / 4][i % 4] = i < D ? rotated(k, at_k, i, row) : 0.0;
@@ -121,6 +127,10 @@ void main() {
         if (FRESH && j == p) {
             vec4 sum = vec4(0.0);
             [[unroll]] for (uint c = 0; c < PADDED; c++) sum = fma(query[c], fresh_key[c], sum);
+            s = (sum.x + sum.y) + (sum.z + sum.w);
+        } else if (AHEAD > 1 && i == lane) {
+            vec4 sum = vec4(0.0);
+            [[unroll]] for (uint c = 0; c < AHEAD; c++) sum = fma(query[c], ahead[c], sum);
             s = (sum.x + sum.y) + (sum.z + sum.w);
         } else if (D % 4 == 0) {                        // caches begin at multiples of 256 bytes
             vec4 sum = vec4(0.0);

@@ -2,6 +2,7 @@
 
     python -m validation.decode                            a model of SmolLM2-135M's size with random weights, 128 new tokens
     python -m validation.decode --package DIR --tokens 32  a real package
+    python -m validation.decode --base bf16                linear weights in halves on the device, computed as floats
     python -m validation.decode --profile                  also: microseconds of each kernel of a step, alone between timestamps
 
 Transformers runs on the GPU where PyTorch has one, else on the CPU with as many threads as cores. Also printed: how many of the
@@ -20,10 +21,11 @@ import numpy as np
 from hierarchos.generation.session import ARENA, Session
 from hierarchos.graph.program import compile_program
 from hierarchos.graph.store import StateStore
-from hierarchos.graph.tensor import Spec
 from hierarchos.kernels.choose import Drawing
 from hierarchos.models.load import load_model
 from hierarchos.models.registry import resolve
+from hierarchos.nn.stored import as_stored, place_of
+from hierarchos.peft.adapted import kept_in
 from hierarchos.vulkan.device import open_device
 
 SMOLLM2 = {
@@ -50,10 +52,12 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--rows", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--base", default="fp32", choices=("fp32", "fp16", "bf16", "int8", "int4"))
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--no-oracle", action="store_true")
     options = parser.parse_args()
     model, values = model_of(options.package)
+    model = kept_in(model, options.base)
     with open_device(options.device) as device:
         print(device.info.name, flush=True)
         ours, speed = decode(model, values, device, options)
@@ -83,9 +87,10 @@ def model_of(package: str | None):
 def decode(model, values, device, options) -> tuple[list[int], float]:
     """Greedy tokens of the first row, and the best tokens/s of all rows together."""
     store = StateStore(device)
-    store.allocate("parameters", {spec.name: Spec(spec.shape) for spec in model.parameters})
+    specs = {spec.name: spec for spec in model.parameters}
+    store.allocate("parameters", {name: place_of(spec) for name, spec in specs.items()})
     for name, value in values.items():
-        store.write(name, value)
+        store.write(name, as_stored(specs[name], value))
     session = Session(model, store, options.rows, 256, lambda graph, store: compile_program(graph, device, store, label="decode"))
     best, tokens = 0.0, []
     for _ in range(options.repeats + 1):

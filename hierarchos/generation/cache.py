@@ -84,7 +84,8 @@ def next_logits(model: Model, ids: Tensor, offset: Tensor, count: Tensor, capaci
 
     rows, length = ids.shape
     steps = F.constant(np.arange(length, dtype=np.int32)[None])
-    positions = F.minimum(F.reshape(offset, (rows, 1)) + steps, capacity - 1)
+    offsets = F.reshape(offset, (rows, 1))
+    positions = F.minimum(offsets + steps, capacity - 1) if length > 1 else offsets  # padding may lie beyond the capacity
     segments = F.cast(F.lt(steps, F.reshape(count, (rows, 1))), "i32")
     batch = Batch(ids, positions, segments, cache=KeyValueCache(capacity, offset, count))
     output = model.forward(model.weights(), batch)

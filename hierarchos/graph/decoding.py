@@ -2,6 +2,7 @@
 
     y = norm(x); q = y Wq^T              ->  q = gemv(rms, x, Wq)
     h = silu(g) * u; x + h Wd^T          ->  gemv(gated, g, u, Wd, residual x)
+    unpack(W16) in place of W            ->  the gemv reads the halves
 
 A norm is folded where all its readers are such products. Only graphs with a cached attention are changed: training keeps its kernels.
 """
@@ -16,11 +17,12 @@ from hierarchos.graph.ops.leaf import State
 from hierarchos.graph.ops.matmul import MatMul
 from hierarchos.graph.ops.norm import Norm
 from hierarchos.graph.ops.pointwise import Pointwise
+from hierarchos.graph.ops.unpack import Unpack
 from hierarchos.graph.ops.views import Expand, Reshape, Split, Transpose
 from hierarchos.graph.rewriting import aliases, readers_of, rewrite
 from hierarchos.graph.tensor import Graph, Node, Tensor
 from hierarchos.kernels.gemm_layout import ACTIVATIONS
-from hierarchos.kernels.gemv import takes
+from hierarchos.kernels.gemv import FORMS, takes
 
 
 def fold_decoding(graph: Graph) -> Graph:
@@ -63,18 +65,25 @@ class Folder:
         if not isinstance(op, MatMul) or op.transpose_a or not op.transpose_b or not op.fold or op.accumulate:
             return False
         x, weight = node.inputs[:2]
-        return isinstance(weight.node.op, State) and takes(x.shape[-1], prod(x.shape[:-1]))
+        form = weight.node.op.form if isinstance(weight.node.op, Unpack) else None
+        source = weight.node.inputs[0] if form else weight
+        floats = all(tensor.dtype == "f32" for tensor in node.inputs)
+        return floats and isinstance(source.node.op, State) and takes(x.shape[-1], prod(x.shape[:-1]), form)
 
     def add(self, node: Node, renamed: dict, result: Graph) -> tuple[Tensor, ...]:
         op, (x, weight, *rest) = node.op, node.inputs
         settings = {"has_bias": op.has_bias, "has_residual": op.has_residual, "activation": op.activation, "scale": op.scale}
+        held = renamed[weight]
+        if isinstance(weight.node.op, Unpack):  # halves are read as they lie
+            settings["half"] = FORMS.index(weight.node.op.form)
+            held = result.add(Reshape((weight.shape[0], weight.shape[1] // 2)), (renamed[weight.node.inputs[0]],))[0]
         before, more, extra = self.prologue(x)
         if before.shape[:-1] != x.shape[:-1]:
             lead = x.shape[:-1]
             reshaped = [result.add(Reshape((*lead, t.shape[-1])), (renamed[t],))[0] for t in (before, *more[:extra])]
         else:
             reshaped = [renamed[t] for t in (before, *more[:extra])]
-        inputs = (*reshaped, *(renamed[t] for t in (*more[extra:], weight, *rest)))
+        inputs = (*reshaped, *(renamed[t] for t in more[extra:]), held, *(renamed[t] for t in rest))
         return result.add(Gemv(**self.settings(x), **settings), inputs)
 
     def source(self, x: Tensor) -> Node:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 NO_WINDOW = 0xFFFFFFFF
 GPU_LOCAL = 256
 MOST_PART = 512  # keys of one workgroup: their scores lie in shared memory
+MOST_EARLY = 64  # channels of a key that an invocation keeps in registers
 SHORT_PART = 256  # where the keys are split
 
 
@@ -127,6 +128,8 @@ def attend_launch(rule, index, operands, profile: Profile, part: int, parts: int
     slots, key_heads = operands["keys"].shape[1:3]
     local = profile.subgroup if profile.device_class == "cpu" else GPU_LOCAL
     half, table = (operands["cos"].shape[1], operands["cos"].shape[0]) if rule.rope else (0, 1)
+    early = profile.device_class == "gpu" and fresh and rule.window is None and not rule.ring and d % 4 == 0 and d <= MOST_EARLY
+    ahead = d // 4 if early else 1
     constants = (
         local,
         local,
@@ -152,6 +155,7 @@ def attend_launch(rule, index, operands, profile: Profile, part: int, parts: int
         v.strides[2],
         max(1, local // max(1, profile.subgroup // 4)),
         rule.ring,
+        ahead,
     )
     assert all(o.strides[3] == 1 or o.shape[3] == 1 for o in (q, k, v)), "the channels of a head lie side by side"
     refs: tuple[Argument, ...] = (

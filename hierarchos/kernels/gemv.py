@@ -16,11 +16,13 @@ from hierarchos.kernels.gemm import activate_reference
 from hierarchos.kernels.gemm_layout import ACTIVATIONS, view
 from hierarchos.kernels.launch import F32, U32, In, Launch, Lowering, Operand, Out, Profile, Ref, Work, row_major
 from hierarchos.kernels.norm import norm_reference
+from hierarchos.kernels.packed import BLOCK, unpacked
 
 PROLOGUES = ("none", "rms", "layer", "gated")  # in the order of their numbers in shaders/include/gemv.glsl
+FORMS = (None, "fp16", "bf16")
 MOST_ROWS = 8
 MOST_SHARED = 32768  # bytes of P(X) that a workgroup of a GPU keeps
-MOST_AHEAD = 6  # 16-byte loads of a lane asked for before the prologue
+MOST_AHEAD = 12  # 16-byte loads of a lane asked for before the prologue
 CPU_COLUMNS = 4
 
 
@@ -36,7 +38,8 @@ def gemv_reference(op, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """The NumPy twin, in the dtype of the inputs."""
     named = op.named(inputs)
     x = prologue_reference(op, named)
-    c = (x @ named["weight"].T) * x.dtype.type(op.scale)
+    weight = unpacked(named["weight"], FORMS[op.half], 2 * named["weight"].size) if op.half else named["weight"]
+    c = (x @ weight.reshape(-1, x.shape[-1]).T) * x.dtype.type(op.scale)
     c = c if "bias" not in named else c + named["bias"]
     c = c if "residual" not in named else c + named["residual"]
     return [activate_reference(op.activation, c)]
@@ -50,9 +53,9 @@ def prologue_reference(op, named: dict) -> np.ndarray:
     return activate_reference(op.gate, x) * named["second"] if op.prologue == "gated" else x
 
 
-def takes(k: int, rows: int) -> bool:
-    """Whether these kernels take rows of k elements."""
-    return rows <= MOST_ROWS and k % 16 == 0
+def takes(k: int, rows: int, form: str | None = None) -> bool:
+    """Whether these kernels take rows of k elements, and weights of this format (None: floats)."""
+    return rows <= MOST_ROWS and form in FORMS and k % (BLOCK if form else 16) == 0
 
 
 class Lowerer:

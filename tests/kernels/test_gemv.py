@@ -65,6 +65,7 @@ def test_half_weights_are_read_exactly(device, kind, rows):
     packed, meant = half_of(weight, kind)
     expected = Gemv("rms", eps=1e-6, norm_weight=True).reference([a.astype(np.float64) for a in (x, norm, meant)])[0]
     assert np.abs(run_op(device, op, x, norm, packed)[0] - expected).max() < 3e-6 * np.abs(expected).max()
+    assert np.abs(op.reference([x, norm, packed])[0] - expected).max() < 3e-6 * np.abs(expected).max()
 
 
 def test_views_are_rows(device):
