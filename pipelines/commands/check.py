@@ -4,23 +4,52 @@ Composes and checks every pipeline and every experiment, or the given files of c
 """
 from __future__ import annotations
 
+import os
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from hierarchos.errors import UserError, nearest
 from pipelines.settings.folders import Folders
 
+WORKERS = 4
+
 
 def run(words: list[str]) -> int:
     """Prints a line for each file; status 2 when one is wrong."""
+    folders = Folders.find()
+    found = checked(targets(words, folders), folders)
+    for title, mistakes in found:
+        print(f"{title}\n{mistakes}" if mistakes else f"{title}: fine", file=sys.stderr if mistakes else sys.stdout)
+    wrong = sum(mistakes is not None for _, mistakes in found)
+    print(f"{len(found)} checked, {wrong} wrong")
+    return 2 if wrong else 0
+
+
+def checked(aims: list[tuple[str, list[str]]], folders: Folders) -> list[tuple[str, str | None]]:
+    """Title and mistakes of each; shared among a few processes where there are many and the system can part them cheaply."""
+    from pipelines.settings import effect, resolve  # noqa: F401 (imported before the processes part)
+    from pipelines.settings.compose import hydra_for, many
+
+    hydra_for(folders)
+    workers = min(os.cpu_count() or 1, WORKERS, len(aims) // 6)
+    if workers < 2 or sys.platform != "linux":
+        with many(folders):
+            return [check(*aim, folders) for aim in aims]
+    parts = [(aims[start::workers], folders) for start in range(workers)]
+    with ProcessPoolExecutor(workers, get_context("fork")) as pool:
+        results = list(pool.map(check_some, parts))
+    return [results[number % workers][number // workers] for number in range(len(aims))]
+
+
+def check_some(part: tuple[list[tuple[str, list[str]]], Folders]) -> list[tuple[str, str | None]]:
+    """The share of one process."""
     from pipelines.settings.compose import many
 
-    folders = Folders.find()
+    aims, folders = part
     with many(folders):
-        results = [check(*target, folders) for target in targets(words, folders)]
-    wrong = results.count(False)
-    print(f"{len(results)} checked, {wrong} wrong")
-    return 2 if wrong else 0
+        return [check(*aim, folders) for aim in aims]
 
 
 def targets(words: list[str], folders: Folders) -> list[tuple[str, list[str]]]:
@@ -51,8 +80,8 @@ def pipeline_of(folders: Folders, experiment: str) -> str:
     return words[2] if len(words) > 2 and words[:2] == ["#", "hierarchos"] and words[2] in folders.options("pipeline") else "train"
 
 
-def check(pipeline: str, words: list[str], folders: Folders) -> bool:
-    """Checks one composition; missing values are fine here, since a person gives them later."""
+def check(pipeline: str, words: list[str], folders: Folders) -> tuple[str, str | None]:
+    """Title and mistakes of one composition; missing values are fine here, since a person gives them later."""
     from pipelines.settings.compose import check_request, compose, required_keys
     from pipelines.settings.effect import without_effect
     from pipelines.settings.problems import raise_all
@@ -64,7 +93,5 @@ def check(pipeline: str, words: list[str], folders: Folders) -> bool:
         config = resolve(compose(request), {}, required_keys(request))
         raise_all(without_effect(config, words))
     except UserError as error:
-        print(f"{title}\n{error}", file=sys.stderr)
-        return False
-    print(f"{title}: fine")
-    return True
+        return title, str(error)
+    return title, None

@@ -6,6 +6,7 @@ Own files go into `./configs` (in any folder where `hierarchos` is started) or i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from hierarchos.errors import UserError, nearest
@@ -32,7 +33,11 @@ class Folders:
         return cls(tuple(dict.fromkeys(path.resolve() for path in candidates if path.is_dir())))
 
     def groups(self) -> set[str]:
-        """Groups that have files: "model", "data", "experiment", also nested ones ("model/mine")."""
+        """Groups that have files: "model", "data", "experiment", also nested ones ("model/mine"); looked up once."""
+        return self._groups
+
+    @cached_property
+    def _groups(self) -> set[str]:
         return {below.relative_to(path).as_posix() for path in self.paths for below in path.rglob("*")
                 if below.is_dir() and below.name != SCHEMA}
 

@@ -14,8 +14,9 @@ from pipelines.settings.names import nearest_setting
 from pipelines.settings.problems import raise_all
 from pipelines.settings.schema import Setting, settings
 from pipelines.settings.typed import build
-from pipelines.settings.values import check, convert
+from pipelines.settings.values import LARGEST, check, convert
 
+WIDTHS = ("hidden_size", "n_embd", "d_model")        # of a config.json, by family
 NEEDS = (("model", "local", "path"), ("model", "hub", "repo"), ("data", "files", "path"), ("data", "hub", "repo"),
          ("tokenizer", "file", "path"), ("tokenizer", "hub", "repo"))              # group, its source, the setting that this source needs
 
@@ -95,6 +96,11 @@ def conflicts(config: Config, required: set[str] = frozenset()) -> list[UserErro
     A missing value in `required` is not told here: it has been, or no stage of the pipeline needs it."""
     found = []
     train, model = config.train, config.model
+    positions = train.batch_size * train.sequence_length
+    if positions > LARGEST:
+        found.append(_conflict(f"train.batch_size={train.batch_size} x train.sequence_length={train.sequence_length} is more than {LARGEST}"
+                               " tokens", "train.accumulation=... with a smaller train.batch_size"))
+    found += _adapter_conflicts(config)
     if train.steps is not None and train.schedule.warmup > train.steps:
         found.append(_conflict(f"train.schedule.warmup={train.schedule.warmup:g} is longer than train.steps={train.steps}"))
     context = model.config.get("max_position_embeddings", model.config.get("n_positions"))
@@ -110,6 +116,16 @@ def conflicts(config: Config, required: set[str] = frozenset()) -> list[UserErro
         if given.source == source and getattr(given, name) is None and f"{group}.{name}" not in required:
             found.append(_conflict(f"{group}.source={source} needs {group}.{name}", f"{group}.{name}=..."))
     return found
+
+
+def _adapter_conflicts(config: Config) -> list[UserError]:
+    """A fresh model has no weights to stand beside; matrices as wide as the model are no smaller than what they replace."""
+    if config.peft.method == "none" or config.model.source != "fresh":
+        return []
+    width = next((config.model.config[name] for name in WIDTHS if name in config.model.config), None)
+    if isinstance(width, int) and config.peft.rank > width:
+        return [_conflict(f"peft.rank={config.peft.rank} is larger than the model's width of {width}", f"peft.rank={min(8, width)}")]
+    return []
 
 
 def _model_conflicts(config: Config, context: object) -> list[UserError]:

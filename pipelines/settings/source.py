@@ -1,6 +1,7 @@
 """How Hydra reads our configuration files: like its own file source, but a file's package never depends on a header line's place."""
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -57,6 +58,7 @@ class KeptAnswers:
         answer = self.answers[question]
         if isinstance(answer, ConfigResult):
             required.update(answer.header.get(MARKS) or [])
+            return copy.deepcopy(answer)                        # Hydra merges into what it is given
         return answer
 
 

@@ -141,6 +141,10 @@ trian is neither a pipeline nor a command  command line
   did you mean  train ?
   pipelines: {PIPELINES}; commands: hierarchos --help
   nothing was started"""),
+    line("rank larger than the model", ["train", "peft=lora", "peft.rank=200"], """\
+peft.rank=200 is larger than the model's width of 128
+  configuration
+  try  peft.rank=8                         nothing was started"""),
     line("path that nothing reads", ["train", "data.path=rows.jsonl"], """\
 data.path=rows.jsonl decides nothing beside data.source=corpus
   configuration

@@ -124,3 +124,27 @@ _hierarchos; printf '%s\\n' "${COMPREPLY[@]}\""""
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(["bash", "-c", asked], env=environment, cwd=Path(ROOT), capture_output=True, text=True, check=True)
     assert ended.stdout.split() == ["qwen3_tiny"]
+
+
+def test_files_that_are_read_once_for_many_compositions_do_not_leak_into_each_other(place):
+    from pipelines.settings.compose import check_request, compose, many
+
+    place.write("configs/experiment/a.yaml", "defaults:\n  - override /model: hub\nmodel:\n  repo: owner/name\ntrain:\n  steps: 3\n")
+    place.write("configs/experiment/b.yaml", "train:\n  batch_size: 2\n")
+    folders = Folders.find()
+
+    def composed(name: str) -> object:
+        return compose(check_request("train", [f"experiment={name}"], folders))
+
+    alone = composed("b")
+    with many(folders):
+        composed("a")
+        assert composed("b") == alone and composed("a").model.repo == "owner/name"
+
+
+def test_check_names_every_wrong_file_and_its_place(place):
+    place.write("configs/experiment/good.yaml", "train:\n  steps: 5\n")
+    place.write("configs/experiment/bad.yaml", "train:\n  stepps: 5\n")
+    ended = place.call("check")
+    assert ended.status == 2 and "configs/experiment/bad.yaml:2" in ended.err and "1 wrong" in ended.out
+    assert "hierarchos train experiment=good: fine" in ended.out
