@@ -1,11 +1,12 @@
 """Writes what harnesses found into hierarchos/models/records.json, in place of what they found earlier on the same device.
 
     python -m validation.parity --write-records
-    python -m validation.records FILE...          # of records that `python -m validation.parity --json` printed elsewhere
+    python -m validation.records FILE...          # (maybe .gz) of records that `python -m validation.parity --json` printed elsewhere
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from collections.abc import Iterable
@@ -33,6 +34,9 @@ def of_parity(records: Iterable[Record]) -> list[Verdict]:
 
 def remember(new: Iterable[Verdict]) -> None:
     """Puts verdicts into the file. An architecture that has none of a kind on a device keeps the earlier one."""
+    new = list(new)
+    if not new:
+        return
     kept = {(v.model_type, v.kind, v.device): v for v in [*(verdicts() if FILE.exists() else []), *new]}
     tree: dict = {}
     for model_type, kind, device in sorted(kept, key=lambda key: (key[0], list(KINDS).index(key[1]), key[2])):
@@ -44,7 +48,8 @@ def remember(new: Iterable[Verdict]) -> None:
 
 def main() -> None:
     for path in sys.argv[1:]:
-        new = of_parity(Record(**raw) for raw in json.loads(Path(path).read_text(encoding="utf-8")))
+        data = Path(path).read_bytes()
+        new = of_parity(Record(**raw) for raw in json.loads(gzip.decompress(data) if path.endswith(".gz") else data))
         remember(new)
         print(f"{path}: {len(new)} verdicts on {len({verdict.model_type for verdict in new})} architectures")
 

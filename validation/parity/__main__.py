@@ -23,6 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
     for found in run(cases, Plan(options.device, options.orders or ORDERS, options.cached), options.jobs):
         records += found
         print(line(found), file=sys.stderr if options.json else sys.stdout, flush=True)
+        if options.write_records:
+            keep([record for record in records if record.model_type == found[0].model_type])
     if options.json:
         print(json.dumps([record.as_dict() for record in records], indent=1))
     write(options, records)
@@ -33,12 +35,15 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failed or not records else 0
 
 
-def write(options, records: list) -> None:
-    """The files that were asked for."""
-    if options.write_records:
-        from validation.records import of_parity, remember
+def keep(records: list) -> None:
+    """Writes what an architecture passed, once all its variants were run: a long run that ends early has said something."""
+    from validation.records import of_parity, remember
 
-        remember(of_parity(records))
+    remember(of_parity(records))
+
+
+def write(options, records: list) -> None:
+    """The page that was asked for."""
     if options.write_docs:
         from validation.parity.report import DOCS, markdown
         from validation.parity.spread import evidence
