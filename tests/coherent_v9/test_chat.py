@@ -1,0 +1,145 @@
+"""Conversations: prompts as they were taught, state carried or read again, the state file and everything that it refuses."""
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from hierarchos.data.tokenizer_training import train_tokenizer
+from hierarchos.errors import UserError
+from hierarchos.generation.coherent.chat import ChatOptions, Conversation, prompt_text
+from hierarchos.generation.coherent.sampling import GREEDY, Sampling
+from hierarchos.generation.coherent.session import CoherentSession
+from hierarchos.models.coherent_v9.config import resolve
+from hierarchos.models.coherent_v9.parameters import initial_values
+
+SIZES = {"architecture_revision": "v9", "context_dim": 16, "persistent_dim": 3, "ltm_slots": 8, "ltm_key_dim": 4, "ltm_val_dim": 4, "ltm_topk": 2,
+         "max_h_steps": 2, "max_l_steps": 1, "h_stride": 2}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer(["to be or not to be, that is the question"] * 3, 270)
+
+
+@pytest.fixture(scope="module")
+def opened(device, tokenizer):
+    """A session over a fresh model."""
+    cfg = resolve({**SIZES, "vocab_size": tokenizer.size})
+    session = CoherentSession(cfg, initial_values(cfg, 0), device, longest=16)
+    yield session
+    session.close()
+
+
+def talk(opened, tokenizer, sampling=GREEDY, **options) -> Conversation:
+    opened.reset()
+    return Conversation(opened, tokenizer, sampling, ChatOptions(max_new_tokens=4, **options), {"weights": "w", "tokenizer": "t"})
+
+
+def test_prompts_are_written_as_they_were_taught():
+    history = [("a", "b")]
+    assert prompt_text("hi", ChatOptions(), []) == "### Instruction:\nhi\n\n### Response:\n"
+    assert prompt_text("hi", ChatOptions(), history).startswith("### Previous Context:\nUser: a\nAssistant: b\n\n### Instruction:\nhi")
+    assert prompt_text("hi", ChatOptions(carry=True), history) == "### Instruction:\nhi\n\n### Response:\n"
+    assert prompt_text("hi", ChatOptions(form="user", system="be kind"), []) == "User: [be kind]\nhi\n\nAssistant: "
+
+
+def test_an_answer_streams_and_is_kept(opened, tokenizer):
+    conversation = talk(opened, tokenizer)
+    pieces = list(conversation.reply("to be"))
+    assert "".join(pieces) == conversation.last.text == conversation.history[0][1] and conversation.last.stopped == "length"
+    assert opened.position == len(tokenizer.encode(prompt_text("to be", ChatOptions(), []))) + 4
+
+
+def test_carried_state_goes_on_and_history_starts_anew(opened, tokenizer):
+    carried, fresh = talk(opened, tokenizer, carry=True), None
+    carried.turn("to be")
+    middle = opened.position
+    carried.turn("or not")
+    assert opened.position > middle
+    fresh = talk(opened, tokenizer)
+    fresh.turn("to be")
+    fresh.turn("or not")
+    assert opened.position == len(tokenizer.encode(prompt_text("or not", fresh.options, fresh.history[:1]))) + len(fresh.last.tokens)
+
+
+def test_a_caller_that_stops_early_keeps_what_was_written(opened, tokenizer):
+    conversation = talk(opened, tokenizer)
+    pieces = conversation.reply("to be")
+    first = next(pieces)
+    pieces.close()
+    assert conversation.history == [("to be", first)]
+
+
+def test_the_end_token_ends_and_is_fed_but_not_shown(opened, tokenizer, monkeypatch):
+    conversation = talk(opened, tokenizer)
+    monkeypatch.setattr("hierarchos.generation.coherent.chat.choose", lambda *_: tokenizer.eos_id)
+    answer, before = conversation.turn("to be"), opened.position
+    assert (answer.text, answer.stopped) == ("", "end") and opened.rosa[0].tokens[-1] == tokenizer.eos_id and before > 0
+
+
+def test_doubt_ends_an_answer(opened, tokenizer):
+    assert talk(opened, tokenizer, Sampling(temperature=0.0, entropy_stop=0.5)).turn("to be").stopped == "entropy"
+    assert talk(opened, tokenizer, Sampling(temperature=0.0, eos_stop=1e-9)).turn("to be").stopped == "end token"
+
+
+def test_a_state_file_goes_on_bit_for_bit(opened, tokenizer, tmp_path):
+    conversation = talk(opened, tokenizer, carry=True)
+    conversation.turn("to be")
+    conversation.save(tmp_path / "state.json")
+    wanted, logits = conversation.turn("or not").text, opened.state()
+    again = talk(opened, tokenizer, carry=True)
+    again.load(tmp_path / "state.json")
+    assert again.history == conversation.history[:1]
+    assert again.turn("or not").text == wanted
+    assert all(np.array_equal(opened.state()[name], value) for name, value in logits.items())
+
+
+def refused(opened, tokenizer, tmp_path, change) -> UserError:
+    """The error of a state file that was changed."""
+    conversation = talk(opened, tokenizer, carry=True)
+    conversation.turn("to be")
+    path = tmp_path / "state.json"
+    conversation.save(path)
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    before = opened.position
+    with pytest.raises(UserError) as told:
+        conversation.load(path)
+    assert opened.position == before and str(told.value).endswith("the file is unchanged, the conversation was not continued")
+    return told.value
+
+
+def of_another_model(content) -> None:
+    from hierarchos.models.coherent_v9.contract import digest_of
+    content["architecture_contract"]["h_stride"] = 4
+    content["architecture_contract_sha256"] = digest_of(content["architecture_contract"])
+
+
+WRONG = {
+    "another model: h_stride is 4 there and 2 here": of_another_model,
+    "the chat state was made with other weights": lambda c: c["identity"].update(weights="x"),
+    "the chat state was made with other tokenizer": lambda c: c["identity"].update(tokenizer="x"),
+    "h.M holds a value that is not finite": lambda c: c["state"]["h.M"]["values"].__setitem__(3, float("nan")),
+    "l.n1 has shape [1, 17]; this model carries [1, 16]": lambda c: c["state"]["l.n1"].update(shape=[1, 17]),
+    "drift is missing; this model carries [1, 16]": lambda c: c["state"].pop("drift"),
+    "this is no chat state of version 4: kind 'hierarchos_chat_runtime_state', version 3": lambda c: c.update(version=3),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_a_wrong_state_is_refused(message, opened, tokenizer, tmp_path):
+    assert refused(opened, tokenizer, tmp_path, WRONG[message]).what == message
+
+
+def test_a_digest_that_does_not_fit_its_contract_is_refused(opened, tokenizer, tmp_path):
+    error = refused(opened, tokenizer, tmp_path, lambda c: c.update(architecture_contract_sha256="0" * 64))
+    assert error.what.startswith("architecture_contract_sha256 is 000000000000..., but its contract gives")
+
+
+def test_a_file_that_is_no_state_is_refused(opened, tokenizer, tmp_path):
+    (tmp_path / "state.json").write_text("not json")
+    with pytest.raises(UserError, match="the chat state cannot be read: it is not a JSON object"):
+        talk(opened, tokenizer).load(tmp_path / "state.json")
