@@ -10,4 +10,5 @@ STAGES = {
     "choices": "pipelines.stages.choices.Choices",
     "merge": "pipelines.stages.merge.Merge",
     "unmerge": "pipelines.stages.merge.Unmerge",
+    "convert": "pipelines.stages.convert.Convert",
 }

@@ -1,0 +1,1 @@
+"""Other containers read as Hugging Face packages."""
