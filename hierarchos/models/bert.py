@@ -9,6 +9,7 @@ from functools import partial
 from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
+from hierarchos.models.sizes import DenseSizes
 from hierarchos.nn.attention import Heads, self_attention, separate, unrotated
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.dropout import dropout
@@ -18,20 +19,10 @@ from hierarchos.nn.weights import SINES, ZEROS, Weights
 
 
 @dataclass(frozen=True)
-class BertConfig:
+class BertConfig(DenseSizes):
     """Explicit values. embed_width: of the embeddings; types: kinds of tokens (None: not told apart); first_position: the row of
     positions where a text starts; causal: a decoder (is_decoder); sines: positions start as sinusoids."""
 
-    vocab_size: int
-    max_positions: int
-    width: int
-    inner: int
-    layers: int
-    heads: Heads
-    activation: str
-    initializer_range: float
-    norm_eps: float
-    tied: bool
     dropout: float
     attention_dropout: float
     embed_width: int

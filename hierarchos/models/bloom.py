@@ -9,6 +9,7 @@ from hierarchos.graph import functions as F
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
 from hierarchos.models.llama import language_model
+from hierarchos.models.sizes import Sizes
 from hierarchos.nn.attention import Heads, fused_by_head, self_attention, unrotated
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.dropout import dropout
@@ -18,17 +19,10 @@ from hierarchos.nn.weights import Weights
 
 
 @dataclass(frozen=True)
-class BloomConfig:
+class BloomConfig(Sizes):
     """Explicit values; normed_residual: the residual is what the norm gives, not what it reads."""
 
-    vocab_size: int
-    max_positions: int
-    width: int
-    layers: int
-    heads: Heads
-    initializer_range: float
     norm_eps: float
-    tied: bool
     normed_residual: bool
     hidden_dropout: float
     attention_dropout: float

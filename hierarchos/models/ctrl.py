@@ -10,6 +10,7 @@ from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
 from hierarchos.models.llama import language_model
+from hierarchos.models.sizes import Sizes
 from hierarchos.nn.attention import Heads, attend, split_heads
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.dropout import dropout
@@ -21,18 +22,11 @@ LAYER_EPS = 1e-6     # not a field; the final norm has one
 
 
 @dataclass(frozen=True)
-class CTRLConfig:
+class CTRLConfig(Sizes):
     """Explicit values; dropouts are probabilities."""
 
-    vocab_size: int
-    max_positions: int
-    width: int
     inner: int
-    layers: int
-    heads: Heads
-    initializer_range: float
     norm_eps: float
-    tied: bool
     embedding_dropout: float
     residual_dropout: float
 

@@ -13,6 +13,7 @@ from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
 from hierarchos.models.llama import language_model
 from hierarchos.models.rope_config import read_rope
+from hierarchos.models.sizes import DenseSizes
 from hierarchos.nn.attention import Heads, fused_by_head, rotation, self_attention, unrotated
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.dropout import dropout
@@ -23,19 +24,9 @@ from hierarchos.nn.weights import Weights
 
 
 @dataclass(frozen=True)
-class FalconConfig:
+class FalconConfig(DenseSizes):
     """Explicit values. rope None: ALiBi. norms: names of what attention and MLP read; sequential: the MLP comes after the attention."""
 
-    vocab_size: int
-    width: int
-    inner: int
-    layers: int
-    heads: Heads
-    activation: str
-    max_positions: int
-    initializer_range: float
-    norm_eps: float
-    tied: bool
     rope: Rope | None
     norms: tuple[str, str]
     sequential: bool

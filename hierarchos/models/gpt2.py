@@ -11,6 +11,7 @@ from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
 from hierarchos.models.llama import language_model
+from hierarchos.models.sizes import DenseSizes
 from hierarchos.nn.attention import Heads, attend, split_heads
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.dropout import dropout
@@ -19,28 +20,14 @@ from hierarchos.nn.weights import Weights
 
 
 @dataclass(frozen=True)
-class GPT2Config:
+class GPT2Config(DenseSizes):
     """Explicit values; `scales` is the factor on the attention scores of each layer, projection_std initialises each c_proj."""
 
-    vocab_size: int
-    positions: int
-    width: int
-    inner: int
-    layers: int
-    heads: Heads
-    activation: str
-    initializer_range: float
-    norm_eps: float
-    tied: bool
     scales: tuple[float, ...]
     embedding_dropout: float
     residual_dropout: float
     attention_dropout: float
     projection_std: float
-
-    @property
-    def max_positions(self) -> int:
-        return self.positions
 
 
 SPELLINGS = {
@@ -61,7 +48,7 @@ def read(fields: Fields) -> GPT2Config:
     scale = (width // count) ** -0.5 if fields.boolean("scale_attn_weights", True) else 1.0
     return GPT2Config(
         vocab_size=fields.integer("vocab_size", 50257),
-        positions=size("n_positions", 1024),
+        max_positions=size("n_positions", 1024),
         width=width,
         inner=fields.integer("n_inner", 4 * width),
         layers=layers,
@@ -92,28 +79,29 @@ def attention(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch, scale: float
     return project(cfg, w, attend(w, batch, q, k, v, scale=scale, dropout=cfg.attention_dropout), batch)
 
 
-def mlp(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch) -> Tensor:
+def mlp(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch, layout: str = "in_out") -> Tensor:
     """c_proj(activation(c_fc(x)))."""
-    return project(cfg, w, activate(cfg.activation, w.linear("c_fc", x, cfg.inner, bias=True, layout="in_out")), batch)
+    return project(cfg, w, activate(cfg.activation, w.linear("c_fc", x, cfg.inner, bias=True, layout=layout)), batch, layout)
 
 
-def project(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch) -> Tensor:
+def project(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch, layout: str = "in_out") -> Tensor:
     """c_proj back to the residual stream, with dropout."""
-    out = w.linear("c_proj", x, cfg.width, bias=True, layout="in_out", std=cfg.projection_std)
+    out = w.linear("c_proj", x, cfg.width, bias=True, layout=layout, std=cfg.projection_std)
     return dropout(out, cfg.residual_dropout, batch, w.name("c_proj"))
 
 
 def embedded(cfg, model: Weights, batch: Batch, tokens: str = "wte", positions: str = "wpe") -> Tensor:
     """The sum of two tables' rows, [B,T,D]; raises `UserError` where a row is longer than the table of positions."""
-    if batch.max_positions > cfg.positions:
-        raise UserError(f"rows of {batch.max_positions} tokens do not fit: the model has {cfg.positions} learned positions (n_positions)",
+    limit = cfg.max_positions
+    if batch.max_positions > limit:
+        raise UserError(f"rows of {batch.max_positions} tokens do not fit: the model has {limit} learned positions (n_positions)",
                         hint="shorten the rows, or train a model with more positions")
     x = model.embedding(tokens, batch.ids, cfg.vocab_size, cfg.width)
-    x = x + model.embedding(positions, batch.positions, cfg.positions, cfg.width)
+    x = x + model.embedding(positions, batch.positions, limit, cfg.width)
     return dropout(x, cfg.embedding_dropout, batch, model.name(tokens))
 
 
-def forward(cfg: GPT2Config, w: Weights, batch: Batch) -> Output:
+def forward(cfg: GPT2Config, w: Weights, batch: Batch, attention=attention, mlp=mlp) -> Output:
     """x += attention(norm(x)); x += mlp(norm(x)); final norm."""
     model = w.at("transformer")
     x = embedded(cfg, model, batch)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from hierarchos.graph.tensor import Tensor
+from hierarchos.models import gpt2
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
-from hierarchos.models.gpt2 import GPT2_TINY, GPT2Config, embedded
-from hierarchos.models.gpt2 import read as read_gpt2
-from hierarchos.models.llama import language_model
+from hierarchos.models.gpt2 import GPT2_TINY, GPT2Config
 from hierarchos.nn.attention import attend, fused_by_head, fused_in_blocks
-from hierarchos.nn.batch import Batch, Output, region
-from hierarchos.nn.dropout import dropout
-from hierarchos.nn.mlp import activate
+from hierarchos.nn.batch import Batch
 from hierarchos.nn.weights import Weights
 
 
@@ -23,7 +21,7 @@ def read(fields: Fields) -> GPT2Config:
     fields.harmless("attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "inference_runner", "validate_runner_input",
                     "pre_allocate_kv_cache", "max_sequence_length", "max_batch_size", "pad_key_length")
     fields.only("scale_attn_by_inverse_layer_idx", None, False)
-    cfg = read_gpt2(fields)
+    cfg = gpt2.read(fields)
     keys = 1 if fields.boolean("multi_query", True) else cfg.heads.queries
     fields.only("num_key_value_heads", None, keys)
     return replace(cfg, heads=replace(cfg.heads, keys=keys))
@@ -33,31 +31,11 @@ def attention(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch, scale: float
     """c_attn gives q, k and v; c_proj mixes the heads."""
     split = fused_in_blocks if cfg.heads.keys == 1 else fused_by_head
     q, k, v = split(w, x, cfg.heads, bias=True, name="c_attn")
-    return project(cfg, w, attend(w, batch, q, k, v, scale=scale, dropout=cfg.attention_dropout), batch)
+    mixed = attend(w, batch, q, k, v, scale=scale, dropout=cfg.attention_dropout)
+    return gpt2.project(cfg, w, mixed, batch, "out_in")
 
 
-def mlp(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch) -> Tensor:
-    """c_proj(activation(c_fc(x)))."""
-    return project(cfg, w, activate(cfg.activation, w.linear("c_fc", x, cfg.inner, bias=True)), batch)
-
-
-def project(cfg: GPT2Config, w: Weights, x: Tensor, batch: Batch) -> Tensor:
-    """c_proj back to the residual stream, with dropout."""
-    return dropout(w.linear("c_proj", x, cfg.width, bias=True, std=cfg.projection_std), cfg.residual_dropout, batch, w.name("c_proj"))
-
-
-def forward(cfg: GPT2Config, w: Weights, batch: Batch) -> Output:
-    """x += attention(norm(x)); x += mlp(norm(x)); final norm."""
-    model = w.at("transformer")
-    x = embedded(cfg, model, batch)
-    for index, scale in enumerate(cfg.scales):
-        layer = model.at("h", index)
-        with region(batch, layer.prefix):
-            x = x + attention(cfg, layer.at("attn"), layer.layer_norm("ln_1", x, cfg.norm_eps), batch, scale)
-            x = x + mlp(cfg, layer.at("mlp"), layer.layer_norm("ln_2", x, cfg.norm_eps), batch)
-    return language_model(cfg.tied, "transformer.wte", w, model.layer_norm("ln_f", x, cfg.norm_eps), cfg.vocab_size)
-
-
+forward = partial(gpt2.forward, attention=attention, mlp=partial(gpt2.mlp, layout="out_in"))
 FAMILY = Family("gpt_bigcode", read, forward, base="transformer", embedding="transformer.wte.weight",
                 buffers=(r"\.attn\.(bias|masked_bias)$", r"transformer\.bias$"),
                 tiny={**GPT2_TINY, "model_type": "gpt_bigcode", "architectures": ["GPTBigCodeForCausalLM"],

@@ -9,6 +9,7 @@ from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
 from hierarchos.models.gpt2 import embedded
 from hierarchos.models.llama import language_model
+from hierarchos.models.sizes import DenseSizes
 from hierarchos.nn.attention import Heads, attend, separate
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.dropout import dropout
@@ -19,26 +20,13 @@ KINDS = ("global", "local")
 
 
 @dataclass(frozen=True)
-class GPTNeoConfig:
+class GPTNeoConfig(DenseSizes):
     """Explicit values; `windows` has one entry a layer (None: all earlier keys)."""
 
-    vocab_size: int
-    positions: int
-    width: int
-    inner: int
-    heads: Heads
     windows: tuple[int | None, ...]
-    activation: str
-    initializer_range: float
-    norm_eps: float
-    tied: bool
     embedding_dropout: float
     residual_dropout: float
     attention_dropout: float
-
-    @property
-    def max_positions(self) -> int:
-        return self.positions
 
 
 def read(fields: Fields) -> GPTNeoConfig:
@@ -51,9 +39,10 @@ def read(fields: Fields) -> GPTNeoConfig:
     window, kinds = fields.integer("window_size", 256), read_kinds(fields, layers)
     return GPTNeoConfig(
         vocab_size=fields.integer("vocab_size", 50257),
-        positions=fields.integer("max_position_embeddings", 2048),
+        max_positions=fields.integer("max_position_embeddings", 2048),
         width=width,
         inner=fields.integer("intermediate_size", 4 * width),
+        layers=layers,
         heads=Heads(count, count, width // count),
         windows=tuple(window if kind == "local" else None for kind in kinds),
         activation=fields.choice("activation_function", "gelu_new", ACTIVATIONS),

@@ -11,6 +11,7 @@ from hierarchos.models.disk import Disk
 from hierarchos.models.family import Family
 from hierarchos.models.llama import language_model
 from hierarchos.models.rope_config import read_rope
+from hierarchos.models.sizes import DenseSizes
 from hierarchos.nn.attention import Heads, fused_by_head, rotation, self_attention
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.dropout import dropout
@@ -22,19 +23,9 @@ MLP = ("dense_h_to_4h", "dense_4h_to_h")
 
 
 @dataclass(frozen=True)
-class NeoXConfig:
+class NeoXConfig(DenseSizes):
     """Explicit values; parallel: attention and MLP read the same x."""
 
-    vocab_size: int
-    width: int
-    inner: int
-    layers: int
-    heads: Heads
-    activation: str
-    max_positions: int
-    initializer_range: float
-    norm_eps: float
-    tied: bool
     rope: Rope
     parallel: bool
     attention_bias: bool

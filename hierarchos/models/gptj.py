@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
 from hierarchos.models.llama import language_model
+from hierarchos.models.sizes import DenseSizes
 from hierarchos.nn.attention import Heads, rotation, self_attention, separate
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.dropout import dropout
@@ -16,20 +17,10 @@ from hierarchos.nn.weights import Weights
 
 
 @dataclass(frozen=True)
-class GPTJConfig:
+class GPTJConfig(DenseSizes):
     """Explicit values; dropouts are probabilities."""
 
-    vocab_size: int
-    max_positions: int
-    width: int
-    inner: int
-    layers: int
-    heads: Heads
     rope: Rope
-    activation: str
-    initializer_range: float
-    norm_eps: float
-    tied: bool
     embedding_dropout: float
     residual_dropout: float
     attention_dropout: float

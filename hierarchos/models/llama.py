@@ -9,6 +9,7 @@ from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
 from hierarchos.models.rope_config import read_rope
+from hierarchos.models.sizes import DenseSizes
 from hierarchos.nn.attention import Heads, rotations, self_attention
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.dropout import dropout
@@ -18,21 +19,11 @@ from hierarchos.nn.weights import ZEROS, Weights
 
 
 @dataclass(frozen=True)
-class LlamaConfig:
+class LlamaConfig(DenseSizes):
     """Explicit values of a Llama-like decoder. One entry a layer: `ropes` (None: no rotation), `windows` (None: full attention).
 
     numbers: of the layers in packages, where there are others between them. extra_rows: of the embedding, for ids that no text has."""
 
-    vocab_size: int
-    width: int
-    inner: int
-    layers: int
-    heads: Heads
-    activation: str
-    max_positions: int
-    initializer_range: float
-    norm_eps: float
-    tied: bool
     ropes: tuple[Rope | None, ...]
     windows: tuple[int | None, ...]
     attention_dropout: float

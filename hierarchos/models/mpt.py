@@ -11,6 +11,7 @@ from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
 from hierarchos.models.llama import language_model
+from hierarchos.models.sizes import Sizes
 from hierarchos.nn.attention import Heads, fused_in_blocks, self_attention, unrotated
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.dropout import dropout
@@ -22,17 +23,10 @@ BIAS_MAX = 8
 
 
 @dataclass(frozen=True)
-class MptConfig:
+class MptConfig(Sizes):
     """Explicit values. clip: largest absolute value in q, k and v; scale: of the scores; dropout: one probability for all places."""
 
-    vocab_size: int
-    max_positions: int
-    width: int
-    layers: int
-    heads: Heads
-    initializer_range: float
     norm_eps: float
-    tied: bool
     clip: float | None
     scale: float
     dropout: float

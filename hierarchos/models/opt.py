@@ -10,6 +10,7 @@ from hierarchos.graph.tensor import Tensor
 from hierarchos.models.config import Fields
 from hierarchos.models.family import Family
 from hierarchos.models.llama import language_model
+from hierarchos.models.sizes import Sizes
 from hierarchos.nn.attention import Heads, self_attention, unrotated
 from hierarchos.nn.batch import Batch, Output, region
 from hierarchos.nn.dropout import dropout
@@ -22,18 +23,11 @@ OFFSET = 2          # of the rows of positions: a padding row and one more lie b
 
 
 @dataclass(frozen=True)
-class OPTConfig:
+class OPTConfig(Sizes):
     """Explicit values. embed_width: of the embedding; embed_scale: its factor; affine: norms have parameters; dropouts: probabilities."""
 
-    vocab_size: int
-    max_positions: int
-    width: int
     inner: int
-    layers: int
-    heads: Heads
     activation: str
-    initializer_range: float
-    tied: bool
     dropout: float
     attention_dropout: float
     embed_width: int
