@@ -54,7 +54,7 @@ const uint GROUPS_M = EACH_M / 4, GROUPS_N = EACH_N / 4;
 const uint LOADS_A = TILE_M * TILE_K / 4 / ALL, LOADS_B = TILE_N * TILE_K / 4 / ALL;
 const uint LINE_A = TILE_M / 4, LINE_B = TILE_N / 4;       // in vec4
 const uint STEPS = TILE_K / SLICES;                        // k of a slice in each step
-const uint HALF = TILE_K * (LINE_A + LINE_B), SUMS = SLICES / 2 * TILE_M * TILE_N / 4, ROUND = 4 * HIGH * LINE_B;
+const uint HALF = TILE_K * (LINE_A + LINE_B), SUMS = SLICES / 2 * TILE_M * TILE_N / EACH_M, ROUND = 4 * HIGH * LINE_B;
 const uint BEFORE = 2 * HALF > SUMS ? 2 * HALF : SUMS;
 
 shared vec4 memory[BEFORE > ROUND ? BEFORE : ROUND];                  // two halves of A and B; then sums of slices; then outputs
@@ -163,19 +163,21 @@ void multiply(uint half_, uint slice, uint x, uint y) {
         multiply_four(place_a(half_, slice * STEPS + k, y), place_b(half_, slice * STEPS + k, x));
 }
 
-// Leaves the sums of all slices in slice 0.
+// Leaves the sums of all slices in slice 0; four rows of each invocation at a time pass through shared memory.
 void add_slices(uint slice, uint thread) {
-    [[unroll]] for (uint half_ = SLICES / 2; half_ > 0; half_ /= 2) {
-        barrier();
-        if (slice >= half_ && slice < 2 * half_)
-            [[unroll]] for (uint i = 0; i < EACH_M; i++)
-                [[unroll]] for (uint j = 0; j < GROUPS_N; j++)
-                    memory[(((slice - half_) * EACH_M + i) * GROUPS_N + j) * THREADS + thread] = sum[i][j];
-        barrier();
-        if (slice < half_)
-            [[unroll]] for (uint i = 0; i < EACH_M; i++)
-                [[unroll]] for (uint j = 0; j < GROUPS_N; j++) sum[i][j] += memory[((slice * EACH_M + i) * GROUPS_N + j) * THREADS + thread];
-    }
+    [[unroll]] for (uint half_ = SLICES / 2; half_ > 0; half_ /= 2)
+        [[unroll]] for (uint g = 0; g < GROUPS_M; g++) {
+            barrier();
+            if (slice >= half_ && slice < 2 * half_)
+                [[unroll]] for (uint i = 0; i < 4; i++)
+                    [[unroll]] for (uint j = 0; j < GROUPS_N; j++)
+                        memory[(((slice - half_) * 4 + i) * GROUPS_N + j) * THREADS + thread] = sum[4 * g + i][j];
+            barrier();
+            if (slice < half_)
+                [[unroll]] for (uint i = 0; i < 4; i++)
+                    [[unroll]] for (uint j = 0; j < GROUPS_N; j++)
+                        sum[4 * g + i][j] += memory[((slice * 4 + i) * GROUPS_N + j) * THREADS + thread];
+        }
 }
 
 // The `length` k that begin at A and B. fast: nothing hangs over an edge and all loads are aligned.

@@ -53,7 +53,7 @@ class Tile:
     @property
     def shared_bytes(self) -> int:
         outputs = self.m * self.n
-        return max(8 * self.k * (self.m + self.n), 4 * (self.slices // 2) * outputs, 16 * outputs // self.each_m)
+        return max(8 * self.k * (self.m + self.n), 16 * max(1, self.slices // 2) * outputs // self.each_m)
 
     def count(self, m: int, n: int) -> int:
         return -(-m // self.m) * -(-n // self.n)
@@ -81,7 +81,7 @@ TILES = (Tile(128, 128, 16, 8, 8, 1, 4.33e5, 6.25), Tile(64, 64, 16, 8, 8, 1, 3.
 # Candidates of the tuner (graph/tuning.py) that the model does not know.
 MORE_TILES = (Tile(128, 128, 8, 8, 16, 1), Tile(128, 128, 16, 8, 16, 1), Tile(128, 128, 8, 16, 8, 1), Tile(128, 128, 16, 16, 8, 1),
               Tile(256, 128, 8, 16, 8, 1), Tile(128, 64, 16, 8, 8, 1), Tile(64, 128, 16, 8, 16, 1), Tile(128, 64, 16, 16, 8, 1),
-              Tile(64, 64, 32, 8, 8, 2), Tile(64, 128, 16, 8, 8, 1),
+              Tile(64, 64, 32, 8, 8, 2), Tile(64, 128, 16, 8, 8, 1), Tile(128, 128, 16, 8, 8, 2), Tile(128, 128, 16, 8, 16, 2),
               Tile(128, 96, 16, 8, 12, 1), Tile(96, 128, 16, 12, 8, 1), Tile(64, 96, 16, 8, 12, 1), Tile(96, 64, 16, 12, 8, 1))
 START, SECOND_START = 2.7, 1.2                      # microseconds of a launch, and of adding the parts of a split product
 SECOND_BYTES = 1.26e6                               # that are added in a microsecond
