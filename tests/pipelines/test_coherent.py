@@ -1,0 +1,58 @@
+"""A Hierarchos model from nothing to a package, fine-tuned, and talked with, through the command line."""
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from tests.pipelines.test_stages import ROWS, SHORT, rows, told  # noqa: F401  (rows is a fixture)
+
+SIZE = ["model=coherent_v9_tiny", "model.config.context_dim=16", "model.config.persistent_dim=3", "model.config.ltm_slots=8",
+        "model.config.ltm_key_dim=4", "model.config.ltm_val_dim=4", "model.config.ltm_topk=2", "model.config.max_h_steps=2",
+        "model.config.max_l_steps=1", "model.config.h_stride=1", "tokenizer.vocab_size=300"]
+
+
+def test_train_finetune_and_chat(rows, monkeypatch):  # noqa: F811
+    ended = rows.call("train", *SIZE, *SHORT, *ROWS, "data.layout=pad", "run.dir=first")
+    assert ended.status == 0, ended.err
+    stages = told(rows.path / "first")["stages"]
+    assert 4.0 < stages["train"]["facts"]["loss"] < 7.0 and stages["evaluate"]["facts"]["loss"] > 0
+    assert (rows.path / "first/model/hierarchos_rust_config.json").is_file()
+
+    tuned = rows.call("finetune", "model.path=first/model", *SHORT, *ROWS, "run.dir=tuned")
+    assert tuned.status == 0, tuned.err
+    assert changed(rows.path / "first/model", rows.path / "tuned/model") <= {"low rank, routers, memory"}
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("to be\n/quit\n"))
+    talked = rows.call("chat", "model=local", "model.path=tuned/model", "generate.max_new_tokens=2", "coherent.chat_state_file=state.json")
+    assert talked.status == 0, talked.err
+    state = json.loads((rows.path / "state.json").read_text())
+    assert state["history"][0][0] == "to be" and state["position"] > 2
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("to be\n"))
+    other = rows.call("chat", "model=local", "model.path=first/model", "coherent.chat_state_file=state.json")
+    assert other.status == 2 and "the chat state was made with other weights" in other.err
+
+
+def changed(before, after) -> set[str]:
+    """Which groups of tensors differ between two packages."""
+    from hierarchos.models.coherent_v9.package import load
+    from pipelines.config.coherent import LOW_RANK
+
+    first, second = load(before).values, load(after).values
+    names = [name for name in first if not (first[name] == second[name]).all()]
+    assert names
+    return {"low rank, routers, memory" if any(part in name for part in LOW_RANK) else name for name in names}
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["model.config.ltm_topk=99"], "ltm_topk is 99, but there are only 8 slots"),
+    (["model.config.rwkv_head_size=5"], "rwkv_head_size is 5, which does not divide the width 16"),
+    (["model.config.h_strid=5"], "h_strid is not a key of coherent-v9"),
+    (["model.config.architecture_revision=legacy-v8"], "this is a legacy-v8 model"),
+])
+def test_wrong_settings_are_told_before_anything_starts(rows, words, message):  # noqa: F811
+    small = [word for word in SIZE if word.partition("=")[0] not in {w.partition("=")[0] for w in words}]
+    ended = rows.call("train", *small, *words, *ROWS)
+    assert ended.status == 2 and message in ended.err and "nothing was started" in ended.err and not rows.runs("train")
