@@ -68,9 +68,9 @@ void main() {
         top[b] = NEGLIGIBLE;
         total[b] = 0.0;
     }
-    int start, stop, unused;
-    key_range(int(block), offset, int(keys), start, unused);
-    key_range(int(end_row - 1), offset, int(keys), unused, stop);
+    int start, stop, inner_first, inner_last;                  // all rows see inner_first .. inner_last
+    key_range(int(block), offset, int(keys), start, inner_last);
+    key_range(int(end_row - 1), offset, int(keys), inner_first, stop);
     start -= start % int(N);
     const uint region = TILES + warp * REGION, line = region + own_line * SCORE_LINE, half_line = region + own_line * HALF_LINE;
     const uint scale_tile = region + MM * HALF_LINE;
@@ -98,33 +98,33 @@ void main() {
             [[unroll]] for (uint j = 0; j < FN; j++)
                 coopMatStore(score[b * FN + j], memory, region + j * MN / 4, SCORE_LINE, gl_CooperativeMatrixLayoutRowMajor);
             SYNC
-            vec4 mine[QUADS];
-            float highest = top[b];
-            [[unroll]] for (uint i = 0; i < QUADS; i++) {
-                const uint quad = LPR * i + side;
-                const ivec4 there = SEGMENTS ? key_segment[quad] : ivec4(0);
-                mine[i] = uintBitsToFloat(memory[line + quad]) * SCALE;
-                [[unroll]] for (uint e = 0; e < 4; e++) {
-                    const int position = j0 + int(4 * quad + e);
-                    if (position < first[b] || position > last[b] || there[e] != segment[b]) mine[i][e] = NEGLIGIBLE;
-                    highest = max(highest, mine[i][e]);
+            vec4 mine[QUADS], most = vec4(top[b]);             // in units of log 2
+            [[unroll]] for (uint i = 0; i < QUADS; i++) mine[i] = uintBitsToFloat(memory[line + LPR * i + side]) * (SCALE * LOG2_E);
+            if (SEGMENTS || j0 < inner_first || j0 + int(N) - 1 > inner_last)
+                [[unroll]] for (uint i = 0; i < QUADS; i++) {
+                    const uint quad = LPR * i + side;
+                    const ivec4 there = SEGMENTS ? key_segment[quad] : ivec4(0);
+                    [[unroll]] for (uint e = 0; e < 4; e++) {
+                        const int position = j0 + int(4 * quad + e);
+                        if (position < first[b] || position > last[b] || there[e] != segment[b]) mine[i][e] = NEGLIGIBLE;
+                    }
                 }
-            }
-            highest = join(highest, true);
-            const float shrink = exp_(top[b] - highest);
-            float more = 0.0;
+            [[unroll]] for (uint i = 0; i < QUADS; i++) most = max(most, mine[i]);
+            const float highest = join(max(max(most.x, most.y), max(most.z, most.w)), true), shrink = power_of_two(top[b] - highest);
+            const float base = highest > NEGLIGIBLE ? highest : 0.0;           // a row that sees nothing gets zeros: 2^NEGLIGIBLE
+            vec4 more = vec4(0.0);
             top[b] = highest;
             SYNC
             [[unroll]] for (uint i = 0; i < QUADS; i++) {
                 vec4 p;
-                [[unroll]] for (uint e = 0; e < 4; e++) p[e] = mine[i][e] > NEGLIGIBLE ? exp_(mine[i][e] - highest) : 0.0;
-                more += (p.x + p.y) + (p.z + p.w);
-                const uvec2 halves = narrow4(p);
+                [[unroll]] for (uint e = 0; e < 4; e++) p[e] = power_of_two(mine[i][e] - base);
+                more += p;
+                const uvec2 halves = narrow_fast(p);
                 const uint at = 4 * (LPR * i + side);
                 memory[half_line + at / 8][at % 8 / 2] = halves.x;
                 memory[half_line + at / 8][at % 8 / 2 + 1] = halves.y;
             }
-            total[b] = total[b] * shrink + join(more, false);
+            total[b] = total[b] * shrink + join((more.x + more.y) + (more.z + more.w), false);
             const bool same = subgroupAll(shrink == 1.0);
             if (!same)
                 [[unroll]] for (uint i = 0; i < MN / 4 / LPR; i++)
@@ -150,8 +150,9 @@ void main() {
     COOP_SUM part[FD];
     [[unroll]] for (uint b = 0; b < RB; b++) {
         const uint t = block + (warp * RB + b) * MM + own_line;
-        const float inverse = total[b] != 0.0 ? 1.0 / total[b] : 0.0;
-        if (t < queries && side == 0) lse.at[(batch * heads + head) * queries + t] = total[b] != 0.0 ? top[b] + log_(total[b]) : NEGLIGIBLE;
+        const bool nothing = !(top[b] > NEGLIGIBLE) && !isnan(total[b]);
+        const float inverse = nothing ? 0.0 : 1.0 / total[b];
+        if (t < queries && side == 0) lse.at[(batch * heads + head) * queries + t] = nothing ? NEGLIGIBLE : top[b] * (1.0 / LOG2_E) + log_(total[b]);
         [[unroll]] for (uint j = 0; j < FD; j++) part[j] = sum[b * FD + j];
         STORE_ROWS(part, outcome, inverse, t, queries, heads)
     }

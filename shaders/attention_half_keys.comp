@@ -62,9 +62,11 @@ void main() {
     }
     const uint key = block + warp * MM + own_line;
     const int segment = SEGMENTS ? segments_k.at[batch * keys + min(key, keys - 1)] : 0;
-    int first, last, start, stop;
+    int first, last, start, stop, inner_first, inner_last, unused;      // inner_first .. inner_last see all keys of the block
     query_range(int(min(key, keys - 1)), int(min(key, keys - 1)), offset, int(queries), first, last);
     query_range(int(block), int(end_key - 1), offset, int(queries), start, stop);
+    query_range(int(block), int(block), offset, int(queries), unused, inner_last);
+    query_range(int(end_key - 1), int(end_key - 1), offset, int(queries), inner_first, unused);
     start -= start % int(N);
     const uint region = TILES + 2 * warp * REGION, line = region + own_line * SCORE_LINE, half_line = region + own_line * HALF_LINE;
 
@@ -79,7 +81,7 @@ void main() {
             LOAD_LINES(N * LINE, N, D, heads * WIDTH, uint(i0), queries, true)
             for (uint i = gl_LocalInvocationID.x; i < N; i += ALL) {
                 const uint t = min(uint(i0) + i, queries - 1), stat = (batch * heads + query_head) * queries + t;
-                query_lse[i / 4][i % 4] = lse.at[stat];
+                query_lse[i / 4][i % 4] = lse.at[stat] * LOG2_E;
                 query_delta[i / 4][i % 4] = delta.at[stat];
                 if (SEGMENTS) query_segment[i / 4][i % 4] = segments_q.at[batch * queries + t];
             }
@@ -99,18 +101,22 @@ void main() {
                 coopMatStore(dscore, memory, region + REGION + j * MN / 4, SCORE_LINE, gl_CooperativeMatrixLayoutRowMajor);
             }
             SYNC
+            const bool edge = SEGMENTS || i0 < inner_first || i0 + int(N) - 1 > inner_last;
             uvec2 p_halves[QUADS], ds_halves[QUADS];
             [[unroll]] for (uint i = 0; i < QUADS; i++) {
                 const uint quad = LPR * i + side;
-                const ivec4 there = SEGMENTS ? query_segment[quad] : ivec4(0);
-                const vec4 s = uintBitsToFloat(memory[line + quad]) * SCALE - query_lse[quad];
+                const vec4 s = uintBitsToFloat(memory[line + quad]) * (SCALE * LOG2_E) - query_lse[quad];
                 vec4 p, ds = uintBitsToFloat(memory[line + REGION + quad]) - query_delta[quad];
-                [[unroll]] for (uint e = 0; e < 4; e++) {
-                    const int position = i0 + int(4 * quad + e);
-                    p[e] = position < first || position > last || there[e] != segment ? 0.0 : exp_(s[e]);
+                [[unroll]] for (uint e = 0; e < 4; e++) p[e] = power_of_two(s[e]);
+                if (edge) {
+                    const ivec4 there = SEGMENTS ? query_segment[quad] : ivec4(0);
+                    [[unroll]] for (uint e = 0; e < 4; e++) {
+                        const int position = i0 + int(4 * quad + e);
+                        if (position < first || position > last || there[e] != segment) p[e] = 0.0;
+                    }
                 }
-                p_halves[i] = narrow4(p);
-                ds_halves[i] = narrow4(p * ds);
+                p_halves[i] = narrow_fast(p);
+                ds_halves[i] = narrow_fast(p * ds);
             }
             SYNC
             [[unroll]] for (uint i = 0; i < QUADS; i++) {

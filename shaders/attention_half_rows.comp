@@ -57,12 +57,12 @@ void main() {
     COOP_SUM sum[FD];
     [[unroll]] for (uint i = 0; i < FD; i++) sum[i] = COOP_SUM(0.0);
     const uint t = min(block + warp * MM + own_line, queries - 1), stat = (batch * heads + head) * queries + t;
-    int first, last, start, stop, unused;
+    int first, last, start, stop, inner_first, inner_last;     // all rows see inner_first .. inner_last
     key_range(int(t), offset, int(keys), first, last);
     const int segment = SEGMENTS ? segments_q.at[batch * queries + t] : 0;
-    const float own_lse = lse.at[stat], own_delta = delta.at[stat];
-    key_range(int(block), offset, int(keys), start, unused);
-    key_range(int(end_row - 1), offset, int(keys), unused, stop);
+    const float own_lse = lse.at[stat] * LOG2_E, own_delta = delta.at[stat];
+    key_range(int(block), offset, int(keys), start, inner_last);
+    key_range(int(end_row - 1), offset, int(keys), inner_first, stop);
     start -= start % int(N);
     const uint region = TILES + 2 * warp * REGION, line = region + own_line * SCORE_LINE, half_line = region + own_line * HALF_LINE;
 
@@ -90,16 +90,20 @@ void main() {
         }
         SYNC
         uvec2 halves[QUADS];
+        const bool edge = SEGMENTS || j0 < inner_first || j0 + int(N) - 1 > inner_last;
         [[unroll]] for (uint i = 0; i < QUADS; i++) {
             const uint quad = LPR * i + side;
-            const ivec4 there = SEGMENTS ? key_segment[quad] : ivec4(0);
-            const vec4 s = uintBitsToFloat(memory[line + quad]) * SCALE - own_lse;
+            const vec4 s = uintBitsToFloat(memory[line + quad]) * (SCALE * LOG2_E) - own_lse;
             vec4 ds = uintBitsToFloat(memory[line + REGION + quad]) - own_delta;
-            [[unroll]] for (uint e = 0; e < 4; e++) {
-                const int position = j0 + int(4 * quad + e);
-                ds[e] = position < first || position > last || there[e] != segment ? 0.0 : exp_(s[e]) * ds[e];
+            [[unroll]] for (uint e = 0; e < 4; e++) ds[e] *= power_of_two(s[e]);
+            if (edge) {
+                const ivec4 there = SEGMENTS ? key_segment[quad] : ivec4(0);
+                [[unroll]] for (uint e = 0; e < 4; e++) {
+                    const int position = j0 + int(4 * quad + e);
+                    if (position < first || position > last || there[e] != segment) ds[e] = 0.0;
+                }
             }
-            halves[i] = narrow4(ds);
+            halves[i] = narrow_fast(ds);
         }
         SYNC
         [[unroll]] for (uint i = 0; i < QUADS; i++) {

@@ -55,8 +55,8 @@ def half_backward(op, inputs: list[Operand], outputs: list[Operand], profile: Pr
                    (In(3), In(5), write, *map(U32, (rows, shape.queries, shape.heads, shape.width))), (DELTA_LOCAL, dtype == "bf16"),
                    "attention delta", 2.0 * rows * shape.width, 4.0 * rows * shape.width)
     more, numbers, own = optional(rule, 6, "segments_q", "segments_k"), sizes(shape, inputs), SUBGROUPS * matrix[0]
-    dq = launch("attention_half_rows", "attention dq", block, (-(-shape.queries // own), shape.heads, shape.batch), rule, shape, dtype, matrix,
-                (In(0), In(1), In(2), In(5), Out(0), In(4), read, *more, *numbers), 6, profile)
+    dq = launch("attention_half_rows", "attention dq", block, (-(-shape.queries // own), shape.heads, shape.batch), rule, shape, dtype,
+                matrix, (In(0), In(1), In(2), In(5), Out(0), In(4), read, *more, *numbers), 6, profile)
     dkv = launch("attention_half_keys", "attention dk dv", block, (-(-shape.keys // own), shape.key_heads, shape.batch), rule, shape, dtype,
                  matrix, (In(0), In(1), In(2), In(5), Out(1), Out(2), In(4), read, *more, *numbers), 8, profile)
     return Lowering((delta, dq, dkv), 4 * rows)

@@ -20,8 +20,8 @@ SPLITS = (1, 2, 4, 8, 16)
 class Tile:
     """Outputs and k of a workgroup, outputs of a subgroup, and tiles held in shared memory (1 or 2).
 
-    rate: operations in a microsecond on one compute unit that has `most` workgroups of it; with w of them in proportion to
-    w / (w + half)."""
+    rates: operations in a microsecond on one compute unit that has `most` workgroups of it, by layout (NN, NT, TN, TT); with w
+    workgroups in proportion to w / (w + half)."""
 
     m: int
     n: int
@@ -29,7 +29,7 @@ class Tile:
     warp_m: int
     warp_n: int
     buffers: int = 2
-    rate: float = 1.7e6
+    rates: tuple[float, ...] = (1.7e6, 1.7e6, 1.7e6, 1.7e6)
     most: int = 2
     half: float = 2.0
 
@@ -45,8 +45,14 @@ class Tile:
 
 
 # Rates as read on an H200 (`python -m validation.bench_half`).
-TILES = (Tile(128, 128, 64, 64, 64, 1, 1.76e6), Tile(128, 128, 32, 64, 64, 2, 1.74e6), Tile(64, 64, 32, 32, 32, 2, 1.2e6, 6),
-         Tile(32, 32, 32, 16, 16, 2, 0.55e6, 8))
+TILES = (Tile(128, 128, 64, 64, 64, 1, (1.73e6, 1.94e6, 1.96e6, 1.9e6)),
+         Tile(128, 128, 32, 64, 64, 2, (1.81e6, 1.79e6, 2.07e6, 1.8e6)),
+         Tile(128, 256, 32, 64, 64, 1, (1.83e6, 1.70e6, 1.90e6, 1.7e6), 1),
+         Tile(128, 192, 32, 64, 48, 1, (1.84e6, 1.76e6, 1.80e6, 1.7e6), 1),
+         Tile(128, 128, 64, 64, 32, 1, (1.65e6, 1.73e6, 1.69e6, 1.7e6)),
+         Tile(64, 96, 32, 32, 48, 2, (1.45e6, 1.20e6, 1.30e6, 1.2e6), 4),
+         Tile(64, 64, 32, 32, 32, 2, (1.20e6, 1.09e6, 1.44e6, 1.1e6), 6),
+         Tile(32, 32, 32, 16, 16, 2, (0.55e6,) * 4, 8))
 EPILOGUE = 192                                      # k whose products take as long as storing the outputs
 
 
@@ -89,16 +95,16 @@ def choose_tile(product: Product, transposes: tuple[bool, bool], shape: tuple[in
                and tile.warp_m % shape[0] == tile.warp_n % shape[1] == tile.k % shape[2] == 0]
     assert fitting, f"no tile fits {profile.shared_bytes} bytes of shared memory"
     parts = [n for n in SPLITS if n == 1 or (result == "f32" and product.k >= n * SHORTEST_PART)]
-    return min(((tile, n) for tile in fitting for n in parts), key=lambda pair: microseconds(*pair, product, profile))
+    return min(((tile, n) for tile in fitting for n in parts), key=lambda pair: microseconds(*pair, product, transposes, profile))
 
 
-def microseconds(tile: Tile, splits: int, product: Product, profile: Profile) -> float:
+def microseconds(tile: Tile, splits: int, product: Product, transposes: tuple[bool, bool], profile: Profile) -> float:
     """About how long a product takes: its busiest compute unit, and the sum of its parts."""
     tiles = -(-product.m // tile.m) * -(-product.n // tile.n) * product.batch * splits
     waves = -(-tiles // max(1, profile.compute_units))
     second = 0.0 if splits == 1 else 2.0 + 4.0 * product.batch * product.m * product.n * (splits + 1) / 2e6
     resident = min(waves, tile.most)
-    rate = tile.rate * resident / (resident + tile.half) * (tile.most + tile.half) / tile.most
+    rate = tile.rates[2 * transposes[0] + transposes[1]] * resident / (resident + tile.half) * (tile.most + tile.half) / tile.most
     return 2.5 + 2.0 * waves * tile.m * tile.n * (part_length(product.k, splits, tile) + EPILOGUE) / rate + second
 
 

@@ -13,8 +13,6 @@ from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Out, P
 from hierarchos.kernels.lm_head import Chunk, bias_gradient, chunk_rows, row_kernel, workgroup
 from hierarchos.kernels.widen import cast_launch, lower_widened
 
-LARGER = 2                                          # chunks than in fp32: dW is read and written once for each
-
 
 def lower_half_lm_head(op, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
     """Launches of a HalfLmHeadLoss node."""
@@ -22,7 +20,7 @@ def lower_half_lm_head(op, inputs: list[Operand], outputs: list[Operand], profil
     if matrix_shape(profile, dtype) is None or profile.device_class != "gpu":
         return lower_widened(op.wide, inputs, outputs, profile)
     (rows, width), vocabulary = inputs[0].shape, inputs[1].shape[0]
-    step = chunk_rows(rows, vocabulary, replace(profile, chunk_bytes=LARGER * profile.chunk_bytes))
+    step = chunk_rows(rows, vocabulary, profile)
     whole = Chunk(0, step, width, vocabulary)
     slopes_at = -(-whole.logits(True, True).nbytes // 256) * 256
     scratch = slopes_at + -(-whole.logits(True, True).nbytes // 512) * 256

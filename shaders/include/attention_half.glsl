@@ -30,6 +30,28 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uvec
 uint narrow(const float x) { return BFLOAT ? to_bf16(x) : to_f16(x); }
 uvec2 narrow4(const vec4 v) { return uvec2(narrow(v.x) | narrow(v.y) << 16, narrow(v.z) | narrow(v.w) << 16); }
 
+// The same for probabilities and their gradients, in few instructions: the rounding of f16 is the device's, and a NaN may get lost,
+// which shows in the fp32 sums beside them.
+uvec2 narrow_fast(const vec4 v) {
+    if (!BFLOAT) return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw));
+    const uvec4 bits = floatBitsToUint(v), rounded = bits + 0x7FFFu + (bits >> 16 & 1u);
+    return uvec2(rounded.x >> 16 | (rounded.y & 0xFFFF0000u), rounded.z >> 16 | (rounded.w & 0xFFFF0000u));
+}
+
+const float LOG2_E = 1.44269504;
+
+// 2^x for x <= 0, of which the part below 2^-126 counts as that; relative error 3e-6, far below the rounding to halves that follows.
+float power_of_two(const float x) {
+    precise const float bounded = x < -126.0 ? -126.0 : x, shifted = bounded + 12582912.0, r = bounded - (shifted - 12582912.0);
+    float p = 1.33335581e-3;
+    p = fma(p, r, 9.61812911e-3);
+    p = fma(p, r, 5.55041087e-2);
+    p = fma(p, r, 0.240226507);
+    p = fma(p, r, 0.693147181);
+    p = fma(p, r, 1.0);
+    return uintBitsToFloat(floatBitsToUint(p) + (floatBitsToUint(shifted) << 23));
+}
+
 // Eight halves at an address that is a multiple of 16 where `aligned`, or zeros.
 uvec4 fetch(const uint64_t address, const bool there, const bool aligned) {
     uvec4 value = uvec4(0);
