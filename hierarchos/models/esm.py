@@ -15,7 +15,7 @@ from hierarchos.models.rope_config import read_rope
 from hierarchos.nn.attention import rotation, unrotated
 from hierarchos.nn.batch import Batch, Output
 from hierarchos.nn.mlp import activate
-from hierarchos.nn.rotary import Rope
+from hierarchos.nn.rotary import Rope, inverse_frequencies
 from hierarchos.nn.weights import ZEROS, Weights
 
 TRAINED_SHARE = 1 - 0.15 * 0.8      # of tokens that were not masked when the released models were trained
@@ -74,8 +74,14 @@ def forward(cfg: EsmConfig, w: Weights, batch: Batch) -> Output:
                   head.parameter("bias", (cfg.vocab_size,), ZEROS))
 
 
+def constants(cfg: EsmConfig) -> dict:
+    """The frequencies of the rotation, which released packages hold in every layer."""
+    names = [f"esm.encoder.layer.{index}.attention.self.rotary_embeddings.inv_freq" for index in range(cfg.layers)]
+    return dict.fromkeys(names, inverse_frequencies(cfg.rope)) if cfg.rope else {}
+
+
 FAMILY = encoder_family(
     "esm", read, forward, "EsmForMaskedLM", "esm", "lm_head.decoder.weight",
     {name: value for name, value in TINY.items() if name not in ("type_vocab_size", "hidden_act")} | {
         "position_embedding_type": "rotary", "token_dropout": True, "mask_token_id": 4, "pad_token_id": 1, "emb_layer_norm_before": False},
-    buffers=(*BUFFERS, r"rotary_embeddings\.inv_freq$"))
+    constants=constants, buffers=(*BUFFERS, r"rotary_embeddings\.inv_freq$"))
