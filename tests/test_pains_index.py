@@ -1,5 +1,5 @@
-"""Where each public complaint about other trainers (BR01 to BR40) is tested here; missing numbers are complaints of another kind; BR39 (worth it?)
-is answered by `hierarchos bench`, BR40 (readable?) by the size of files."""
+"""Where each public complaint about other trainers (BR01 to BR40) is tested here; missing numbers are complaints of another kind; BR39
+(worth it?) is answered by `hierarchos bench`, BR40 (readable?) by the size of files."""
 from __future__ import annotations
 
 import re

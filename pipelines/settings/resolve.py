@@ -16,6 +16,7 @@ from pipelines.settings.schema import Setting, settings
 from pipelines.settings.typed import build
 from pipelines.settings.values import LARGEST, check, convert
 
+INSTEAD = {"generate.prompt": "generate.prompts"}       # what need not be given where the other is
 WIDTHS = ("hidden_size", "n_embd", "d_model")        # of a config.json, by family
 NEEDS = (("model", "local", "path"), ("model", "hub", "repo"), ("data", "files", "path"), ("data", "hub", "repo"),
          ("tokenizer", "file", "path"), ("tokenizer", "hub", "repo"))              # group, its source, the setting that this source needs
@@ -48,6 +49,8 @@ def _missing(values: dict, required: set[str], needed_by: Mapping[str, list[str]
     for key, known in settings().items():
         value = _at(values, key)
         if value != "???" and not (key in required and value == known.default):
+            continue
+        if (other := INSTEAD.get(key)) is not None and _at(values, other) is not None:
             continue
         stages = ["every stage"] if needed_by is None else needed_by.get(key.partition(".")[0], [])
         if stages:
