@@ -54,7 +54,8 @@ def norm_mix(parts: tuple[int, ...], bound: float, inputs: list[Operand], output
 def norm_mix_gradient(parts: tuple[int, ...], bound: float, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
     """Inputs of `norm_mix`, dkept, gradients of the parts; outputs gradients of its inputs."""
     sources = [In(5 + i) for i in range(len(parts))]
-    arguments = (*map(In, range(5)), *(sources if len(parts) == 3 else [None, None, *sources]), *map(Out, range(4)), *_sizes(inputs), F32(bound))
+    sources = sources if len(parts) == 3 else [None, None, *sources]
+    arguments = (*map(In, range(5)), *sources, *map(Out, range(4)), *_sizes(inputs), F32(bound))
     return Lowering((_launch("norm_mix_gradient", arguments, inputs, parts, profile),))
 
 

@@ -1,4 +1,4 @@
-"""`hierarchos bench coherent_v9`: a training step of coherent-v9 at context 448, vocabulary 50,257, 2 x 64 tokens, as public figures have it.
+"""`hierarchos bench coherent_v9`: a training step of coherent-v9 at context 448, vocabulary 50,257, 2 x 64 tokens.
 
     python -m pipelines.bench.coherent --context 448 --vocabulary 50257 --rows 2 --length 64 --profile
 """
@@ -58,7 +58,8 @@ def bench(sizes: Sizes, select: str = "auto") -> int:
             start = time.perf_counter()
             one_step(step, rows, number + 2)
             seconds = time.perf_counter() - start
-            print(f"{seconds:8.4f} s  a step of {sizes.rows} x {sizes.length} tokens, {1e3 * seconds / sizes.length:.3f} ms a token", flush=True)
+            each = 1e3 * seconds / sizes.length
+            print(f"{seconds:8.4f} s  a step of {sizes.rows} x {sizes.length} tokens, {each:.3f} ms a token", flush=True)
         if sizes.profile:
             table(device, recording)
     return 0

@@ -1,6 +1,7 @@
 """usage: hierarchos bench [NAMES] [--json] [--profile] [device=SELECT] [precision=fp32|bf16|fp16]
 
-Measures training steps and kernels (coherent_v9, alone: a step of that model); with PyTorch beside them, in the same run, where that is installed.
+Measures training steps and kernels (coherent_v9, alone: a step of that model);
+with PyTorch beside them, in the same run, where that is installed.
 """
 from __future__ import annotations
 

@@ -110,8 +110,9 @@ def encode_options(config: Config) -> EncodeOptions:
     data = config.data
     weights = {name: getattr(data, name) for name in ("prompt_loss_weight", "response_loss_weight", "response_boundary_tokens",
                                                       "response_boundary_loss_weight", "min_response_tokens")}
-    return EncodeOptions(**weights, train_on_prompt=data.train_on_prompt, on_long_row=data.on_long_row, max_length=config.train.sequence_length,
-                         add_bos=data.add_bos, chat_template=template_text(config.tokenizer.chat_template))
+    return EncodeOptions(**weights, train_on_prompt=data.train_on_prompt, on_long_row=data.on_long_row,
+                         max_length=config.train.sequence_length, add_bos=data.add_bos,
+                         chat_template=template_text(config.tokenizer.chat_template))
 
 
 def template_text(template: str | None) -> str | None:

@@ -1,4 +1,5 @@
 """Golden cases: numbers computed elsewhere, one safetensors file and one JSON file each. `fixtures/README.md` says what they hold."""
+
 from __future__ import annotations
 
 import json
@@ -12,8 +13,19 @@ from hierarchos.models.coherent_v9.config import Config, resolve
 from hierarchos.models.coherent_v9.feeds import Rows
 
 FOLDER = Path(__file__).parent / "fixtures"
-STEPS = ("base_default_init", "full_random", "no_rosa", "no_deepembed", "no_routers", "warmup_gates", "depth_one", "act_deep", "wide_asym",
-         "clamps", "ltm_topk_all")
+STEPS = (
+    "base_default_init",
+    "full_random",
+    "no_rosa",
+    "no_deepembed",
+    "no_routers",
+    "warmup_gates",
+    "depth_one",
+    "act_deep",
+    "wide_asym",
+    "clamps",
+    "ltm_topk_all",
+)
 CHUNKED = ("tbptt_chunks", "tbptt_detach4", "ltm_inner_update")
 
 
@@ -37,7 +49,7 @@ class Case:
 
     def group(self, prefix: str) -> dict[str, np.ndarray]:
         """Tensors below a prefix, under our names."""
-        return {own_name(name[len(prefix):]): value for name, value in self.tensors.items() if name.startswith(prefix)}
+        return {own_name(name[len(prefix) :]): value for name, value in self.tensors.items() if name.startswith(prefix)}
 
     def rows(self) -> Rows:
         t = self.tensors
@@ -63,6 +75,8 @@ def vectors() -> dict:
 
 def worst(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], floor: float = 1e-4) -> tuple[float, str]:
     """The largest error relative to its tensor's largest value (or `floor`), and the tensor."""
+
     def error(name: str) -> float:
         return float(np.abs(found[name] - wanted[name]).max() / max(floor, np.abs(wanted[name]).max())) if wanted[name].size else 0.0
+
     return max((error(name), name) for name in wanted)

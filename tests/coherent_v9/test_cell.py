@@ -1,4 +1,5 @@
 """One cell step and all its gradients, against the reference's, in float64."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -18,20 +19,26 @@ from tests.coherent_v9.cases import case, worst
 def test_a_step_and_its_gradients(tag):
     facts = next(entry for entry in case("unit_cell").facts["cases"] if entry["tag"] == tag)
     wanted = case("unit_cell").group(f"{tag}.")
-    shape = CellShape("h", facts["width"], facts["head_size"], facts["recurrent_state_clamp"], facts["rwkv_channel_mix_key_clamp"],
-                      facts["rwkv_channel_mix_deepembed_clamp"])
+    shape = CellShape(
+        "h",
+        facts["width"],
+        facts["head_size"],
+        facts["recurrent_state_clamp"],
+        facts["rwkv_channel_mix_key_clamp"],
+        facts["rwkv_channel_mix_deepembed_clamp"],
+    )
     graph = cell_graph(shape, wanted)
     given = {name: value for name, value in wanted.items() if name.startswith("param.")}
     given |= {name: wanted[name] for name in ("x", "state", "deepembed", "d_out", "d_state_after") if name in wanted}
     found = evaluate(graph, {}, given, "float64")[0]
     error, name = worst(found, {name: wanted[name] for name in found}, 1e-3)
-    assert error < 2e-6, name                       # the reference is float32: its own rounding
+    assert error < 2e-6, name  # the reference is float32: its own rounding
 
 
 def cell_graph(shape: CellShape, like: dict) -> Graph:
     """Outputs named as in the case."""
     with tracing(Graph()) as graph:
-        read = lambda name: F.state(name, like[name].shape)                          # noqa: E731
+        read = lambda name: F.state(name, like[name].shape)  # noqa: E731
         leaves = {name: read(name) for name in like if name.startswith("param.")}
         w = Weights({})
         w.known = prepare._cell("h", "param", lambda name: leaves[name])
@@ -49,5 +56,6 @@ def cell_graph(shape: CellShape, like: dict) -> Graph:
 
 def test_the_state_keeps_values_that_are_not_finite():
     from hierarchos.kernels.wkv import limited
+
     assert np.isnan(limited(np.array([np.nan, 3.0, -9.0]), 2.0)[0])
     assert list(limited(np.array([np.inf, 3.0, -9.0]), 2.0)) == [np.inf, 2.0, -2.0]

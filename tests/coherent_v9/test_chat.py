@@ -1,4 +1,5 @@
 """Conversations: prompts as they were taught, state carried or read again, the state file and everything that it refuses."""
+
 from __future__ import annotations
 
 import json
@@ -14,8 +15,18 @@ from hierarchos.generation.coherent.session import CoherentSession
 from hierarchos.models.coherent_v9.config import resolve
 from hierarchos.models.coherent_v9.parameters import initial_values
 
-SIZES = {"architecture_revision": "v9", "context_dim": 16, "persistent_dim": 3, "ltm_slots": 8, "ltm_key_dim": 4, "ltm_val_dim": 4, "ltm_topk": 2,
-         "max_h_steps": 2, "max_l_steps": 1, "h_stride": 2}
+SIZES = {
+    "architecture_revision": "v9",
+    "context_dim": 16,
+    "persistent_dim": 3,
+    "ltm_slots": 8,
+    "ltm_key_dim": 4,
+    "ltm_val_dim": 4,
+    "ltm_topk": 2,
+    "max_h_steps": 2,
+    "max_l_steps": 1,
+    "h_stride": 2,
+}
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +125,7 @@ def refused(opened, tokenizer, tmp_path, change) -> UserError:
 
 def of_another_model(content) -> None:
     from hierarchos.models.coherent_v9.contract import digest_of
+
     content["architecture_contract"]["h_stride"] = 4
     content["architecture_contract_sha256"] = digest_of(content["architecture_contract"])
 

@@ -1,4 +1,5 @@
 """Batches in chunks: carried state, cuts of gradients, shares of the objective, the memory written between chunks."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -33,7 +34,7 @@ def test_chunks_in_float64(name):
     fast = FastMemory.empty(golden.cfg, len(rows.ids), "float64") if inner else None
     mass = rows.mass()
     for number, span in enumerate(plan_spans(rows, 8)):
-        here = lambda leaf, number=number: golden.tensors[f"chunk{number}.{leaf}"]   # noqa: E731
+        here = lambda leaf, number=number: golden.tensors[f"chunk{number}.{leaf}"]  # noqa: E731
         logits = twin.forward(rows, span.start, span.end)
         assert np.abs(logits - here("logits")).max() < 2e-5
         assert np.array_equal(twin.tape["index"].swapaxes(0, 1), here("topk_idx"))
@@ -86,6 +87,7 @@ def test_a_cut_stops_gradients_and_changes_no_state():
     rows, found = golden.rows(), {}
     for every in (4, None):
         from hierarchos.models.coherent_v9.config import resolve
+
         cfg = resolve({**golden.facts["config"], "detach_every_n_steps": every})
         twin = Twin(cfg, golden.values, len(rows.ids), padded=rows.padded)
         logits = twin.forward(rows, 0, 8)

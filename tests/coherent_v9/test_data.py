@@ -1,4 +1,5 @@
 """Weights of prompt and answer tokens, and pairs that are too long."""
+
 from __future__ import annotations
 
 from hierarchos.data.options import EncodeOptions
@@ -18,7 +19,7 @@ def test_a_masked_prompt_counts_nothing_whatever_its_weight():
 
 def test_a_long_pair_keeps_reserved_tokens_of_its_answer():
     options = EncodeOptions(on_long_row="truncate", max_length=7, min_response_tokens=2)
-    ids = [*range(10), 20, 21, 22, 23, 99]                      # ten of the prompt, four of the answer, the end
+    ids = [*range(10), 20, 21, 22, 23, 99]  # ten of the prompt, four of the answer, the end
     assert fitting_pair(options, ids, 10) == ([5, 6, 7, 8, 9, 20, 21, 99], 5)
     assert fitting_pair(options, [1, 2, 20, 21, 22, 23, 24, 25, 26, 99], 2) == ([1, 2, 20, 21, 22, 23, 24, 99], 2)
     assert fitting_pair(EncodeOptions(on_long_row="truncate", max_length=7), ids, 10) == (ids, 10)

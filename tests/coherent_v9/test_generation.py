@@ -1,4 +1,5 @@
 """Inference on the device: prefill, greedy text, chat with carried state, every path of the fast memory; sampling and its stops."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -43,7 +44,7 @@ def test_prefill_and_greedy_text(name, device):
     tokens, seen = greedy(chat, logits[-1], 16)
     assert tokens == t["gen.tokens"].tolist() and np.abs(seen - t["gen.step_logits"]).max() < 1e-5
     assert same_state(chat, golden.group("gen.final_state."))
-    told = chat.telemetry[len(prompt):]
+    told = chat.telemetry[len(prompt) :]
     assert [float(step["depth"][0]) for step in told] == t["gen.h_steps"].tolist()
     assert [float(step["worker_steps"][0]) for step in told] == t["gen.l_steps"].tolist()
     chat.close()
@@ -66,7 +67,9 @@ def test_two_turns_with_carried_state(device):
 
 def initial_memory(golden) -> FastMemory:
     t = golden.tensors
-    return FastMemory(t["ltm_init.fast_vals"].copy(), t["ltm_init._mom_vals"].copy(), t["ltm_init.timestamps"].copy(), t["ltm_init.sources"].copy())
+    return FastMemory(
+        t["ltm_init.fast_vals"].copy(), t["ltm_init._mom_vals"].copy(), t["ltm_init.timestamps"].copy(), t["ltm_init.sources"].copy()
+    )
 
 
 def test_overlay_and_filters_of_the_fast_memory(device):
@@ -93,13 +96,17 @@ def test_values_written_after_each_token(name, rows, device):
     chat = CoherentSession(cfg, golden.values, device, rows=rows, writes=True, own_memory=rows > 1, longest=16)
     memory = initial_memory(golden)
     if rows > 1:
-        memory = FastMemory(*(np.repeat(array[None], rows, 0) for array in (memory.values, memory.momentum, memory.timestamps, memory.sources)))
+        memory = FastMemory(
+            *(np.repeat(array[None], rows, 0) for array in (memory.values, memory.momentum, memory.timestamps, memory.sources))
+        )
     chat.set_memory(memory)
     logits, wanted = chat.feed(golden.tensors["input_ids"][:rows]), golden.group(f"{name}.")
     assert np.abs(logits - wanted["logits"]).max() < 2e-5
     assert np.abs(chat.fast.values - wanted["state.ltm.fast_vals"]).max() < 2e-6
     assert np.abs(chat.fast.momentum - wanted["state.ltm.mom_vals"]).max() < 2e-5
-    assert np.array_equal(chat.fast.sources, wanted["state.ltm.sources"]) and np.array_equal(chat.fast.timestamps, wanted["state.ltm.timestamps"])
+    assert np.array_equal(chat.fast.sources, wanted["state.ltm.sources"]) and np.array_equal(
+        chat.fast.timestamps, wanted["state.ltm.timestamps"]
+    )
     chat.close()
 
 
@@ -167,8 +174,8 @@ def test_draws_follow_the_distribution_and_the_seed():
 def test_doubt_ends_a_text():
     flat, sharp = np.zeros(100), np.eye(100)[3] * 20
     assert undecided(flat, 3, Sampling(entropy_stop=4.0), None) == "entropy"
-    assert undecided(flat, 2, Sampling(entropy_stop=4.0), None) is None         # too early
-    assert undecided(flat, 3, Sampling(entropy_stop=5.0), None) is None         # ln 100 is 4.6
-    assert undecided(sharp, 9, Sampling(entropy_stop=0.1), None) is None        # one token is likely
+    assert undecided(flat, 2, Sampling(entropy_stop=4.0), None) is None  # too early
+    assert undecided(flat, 3, Sampling(entropy_stop=5.0), None) is None  # ln 100 is 4.6
+    assert undecided(sharp, 9, Sampling(entropy_stop=0.1), None) is None  # one token is likely
     assert undecided(sharp, 0, Sampling(eos_stop=0.9), 3) == "end token"
     assert undecided(flat, 0, Sampling(eos_stop=0.9), 3) is None

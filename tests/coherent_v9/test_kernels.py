@@ -1,4 +1,5 @@
 """Kernels of the recurrent step against their NumPy twins in float64."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -31,8 +32,9 @@ def rows(array: np.ndarray, batch: int) -> np.ndarray:
 @pytest.mark.parametrize(("batch", "width", "head"), [(2, 16, 8), (1, 12, 12), (3, 128, 64), (2, 24, 1)])
 @pytest.mark.parametrize("bound", [50.0, 0.7])
 def test_matrix_state(device, batch, width, head, bound):
-    rkv, wa, g, vector, state, dy, dstate = arrays(head, (3, batch, width), (2, batch, width), (batch, width), (7, width), (batch, width, head),
-                                                   (batch, width), (batch, width, head))
+    rkv, wa, g, vector, state, dy, dstate = arrays(
+        head, (3, batch, width), (2, batch, width), (batch, width), (7, width), (batch, width, head), (batch, width), (batch, width, head)
+    )
     given = [rkv, wa, g, rows(vector, batch), state]
     close(device, Wkv(bound), given, 3e-6)
     close(device, WkvGradient(bound), [*given, dy, dstate], 2e-5 if head == 1 else 5e-6)
@@ -53,7 +55,7 @@ def test_norm_and_mixture(device, parts, mixtures, batch, width):
 def test_retrieval_takes_the_best_finite_scores(device, slots, own):
     scores, values, fast = arrays(slots, (2, slots), (slots, 7), (2, slots, 7) if own else (slots, 7))
     scores[0, :3], scores[1, 1:] = (np.nan, np.inf, -np.inf), np.nan
-    scores[0, 4] = scores[0, 3]                     # a tie: the lower slot first
+    scores[0, 4] = scores[0, 3]  # a tie: the lower slot first
     for count in (1, 4):
         index, value = run_op(device, MemoryRead(count), scores, values, fast)
         wanted = MemoryRead(count).reference([scores, values, fast])

@@ -1,4 +1,5 @@
 """Packages: what is written loads bit for bit; everything that does not fit is refused by name."""
+
 from __future__ import annotations
 
 import json
@@ -25,7 +26,9 @@ def folder(tmp_path):
 
 def test_what_is_saved_loads_bit_for_bit(folder, tmp_path):
     found = load(folder)
-    assert all(np.array_equal(found.values[name], value) and found.values[name].dtype == np.float32 for name, value in case(GOLDEN).values.items())
+    assert all(
+        np.array_equal(found.values[name], value) and found.values[name].dtype == np.float32 for name, value in case(GOLDEN).values.items()
+    )
     assert float(found.buffers["memory_gate_warmup_step"]) == 12.0 and found.config.status["val_proj_trained"] is True
     assert np.abs(found.buffers["time_freqs"] - case(GOLDEN).tensors["buffer.time_freqs"]).max() < 1e-7
     again = save(tmp_path / "again", found.config, found.values, found.buffers)
@@ -66,8 +69,9 @@ def test_transient_memory_may_be_missing(folder):
 
 
 BROKEN = {
-    "lm_head.weight and tok_emb.weight are one tensor, but the file holds two different ones":
-        lambda t: t.update({"tok_emb.weight": t["lm_head.weight"] + 1}),
+    "lm_head.weight and tok_emb.weight are one tensor, but the file holds two different ones": lambda t: t.update(
+        {"tok_emb.weight": t["lm_head.weight"] + 1}
+    ),
     "qproj.weight is missing": lambda t: t.pop("qproj.weight"),
     "qproj.wait is not a tensor of this model": lambda t: t.update({"qproj.wait": t["qproj.weight"]}),
     "ltm.keys has shape [11, 8]; its configuration needs [12, 8]": lambda t: t.update({"ltm.keys": t["ltm.keys"][:11].copy()}),

@@ -1,4 +1,5 @@
 """A step from zero state: logits, state, losses, gradients and every discrete decision of each case, in float64 and on the device."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -11,8 +12,14 @@ from hierarchos.models.coherent_v9.machine import Machine, Memory
 from tests.coherent_v9.cases import STEPS, case, own_name, worst
 from tests.coherent_v9.twin import Twin
 
-LOSSES = {"ce": "ce", "z_loss": "z_loss", "ponder_cost": "ponder_cost", "commitment_cost": "commitment_cost", "alignment_cost": "alignment_cost",
-          "objective": "total"}
+LOSSES = {
+    "ce": "ce",
+    "z_loss": "z_loss",
+    "ponder_cost": "ponder_cost",
+    "commitment_cost": "commitment_cost",
+    "alignment_cost": "alignment_cost",
+    "objective": "total",
+}
 
 
 def check_forward(golden, length, logits, carried, tape, tolerance):
@@ -26,7 +33,9 @@ def check_forward(golden, length, logits, carried, tape, tolerance):
     plans = (np.arange(length) % golden.cfg.h_stride == 0)[:, None]
     assert np.array_equal(np.where(plans, tape["depth"], 1.0).T * valid, t["train.h_steps"][:, :length])
     if golden.cfg.use_rosa:
-        told = [automaton.feed_all(row) for automaton, row in zip(automata(golden.cfg, len(valid)), golden.rows().ids.tolist(), strict=True)]
+        told = [
+            automaton.feed_all(row) for automaton, row in zip(automata(golden.cfg, len(valid)), golden.rows().ids.tolist(), strict=True)
+        ]
         told = np.where(np.array(told) < 0, golden.cfg.vocab_size, told)
         assert np.array_equal(told[valid], t["train.rosa_ids"][:, :length][valid])
 
@@ -63,8 +72,10 @@ def test_step_of_the_reference(name, device):
     memory.load(golden.values)
     machine = Machine(memory, chunk.kind, length, chunk)
     ours = machine.run("logits", rows, 0, length, 0, automata(golden.cfg, count), golden.warmup_step)["logits"].swapaxes(0, 1)
-    assert np.abs(ours - logits).max() < 1e-5                                        # of float64
-    check_forward(golden, length, ours, machine.read_state(), {n: machine.read(n, length) for n in ("index", "worker_steps", "depth")}, 1e-5)
+    assert np.abs(ours - logits).max() < 1e-5  # of float64
+    check_forward(
+        golden, length, ours, machine.read_state(), {n: machine.read(n, length) for n in ("index", "worker_steps", "depth")}, 1e-5
+    )
     machine.reset()
     found = machine.run("step", rows, 0, length, 0, automata(golden.cfg, count), golden.warmup_step)
     check_losses(golden, {name: value[0] for name, value in found.items()}, 2e-6)
@@ -87,6 +98,7 @@ def test_every_module_of_the_reference_trace():
     golden, values = case("trace"), case("full_random").values
     from hierarchos.models.coherent_v9.config import resolve
     from hierarchos.models.coherent_v9.feeds import Rows
+
     cfg = resolve(golden.facts["config"])
     rows = Rows.of(golden.tensors["input_ids"], golden.tensors["labels"])
     twin = Twin(cfg, values, len(rows.ids))
@@ -100,7 +112,12 @@ def test_every_module_of_the_reference_trace():
     assert error < 1e-5, name
     calls = [t for t in range(length) for _ in range(1)]
     for t in calls:
-        assert np.abs(twin.tape["x.to_out#0"][t] - np.clip(last_worker_output(golden, cfg, t), -cfg.activation_clamp, cfg.activation_clamp)).max() < 5e-6
+        assert (
+            np.abs(
+                twin.tape["x.to_out#0"][t] - np.clip(last_worker_output(golden, cfg, t), -cfg.activation_clamp, cfg.activation_clamp)
+            ).max()
+            < 5e-6
+        )
 
 
 def last_worker_output(golden, cfg, token: int) -> np.ndarray:

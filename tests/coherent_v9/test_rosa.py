@@ -1,4 +1,5 @@
 """ROSA's automaton: the reference's predictions, and the definition by brute force."""
+
 from __future__ import annotations
 
 import time
@@ -18,9 +19,9 @@ def test_predictions_are_those_of_the_reference():
 def by_definition(tokens: list[int], i: int) -> int:
     """What followed the latest earlier end of the longest suffix that ended before."""
     for length in range(i, 0, -1):
-        suffix = tokens[i - length + 1:i + 1]
+        suffix = tokens[i - length + 1 : i + 1]
         for end in range(i - 1, length - 2, -1):
-            if tokens[end - length + 1:end + 1] == suffix:
+            if tokens[end - length + 1 : end + 1] == suffix:
                 return tokens[end + 1]
     return NONE
 
@@ -33,7 +34,7 @@ def test_the_automaton_is_the_definition(tokens):
 @given(st.lists(st.integers(0, 3), max_size=40), st.integers(1, 9))
 def test_a_bounded_history_starts_afresh(tokens, cap):
     told = Automaton(cap).feed_all(tokens)
-    assert told == [p for start in range(0, len(tokens), cap) for p in Automaton().feed_all(tokens[start:start + cap])]
+    assert told == [p for start in range(0, len(tokens), cap) for p in Automaton().feed_all(tokens[start : start + cap])]
 
 
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(0, 30))
@@ -50,11 +51,12 @@ def test_time_of_text_grows_with_its_length_not_its_square():
         begun = time.process_time()
         Automaton().feed_all(tokens)
         return time.process_time() - begun
+
     seconds(1000)
     assert seconds(16000) < 40 * max(seconds(2000), 1e-3)
 
 
 def test_the_bound_of_the_default_keeps_repetition_cheap():
     begun = time.process_time()
-    Automaton(512).feed_all([1] * 5000)             # unbounded, marking the suffixes of such a stream takes the square of its length
+    Automaton(512).feed_all([1] * 5000)  # unbounded, marking the suffixes of such a stream takes the square of its length
     assert time.process_time() - begun < 10

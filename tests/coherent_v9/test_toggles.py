@@ -1,4 +1,5 @@
 """Each clamp holds and cuts its gradient; each mask freezes; each toggle does what it says. Float64, one small model."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -35,7 +36,10 @@ def plain() -> Twin:
 
 
 CLAMPS = {
-    "recurrent_state_clamp": (0.3, lambda twin: max(np.abs(twin.tape[f"{c}.{s}"][1:]).max() for c in "hl" for s in ("n1", "n2", "v", "out", "M"))),
+    "recurrent_state_clamp": (
+        0.3,
+        lambda twin: max(np.abs(twin.tape[f"{c}.{s}"][1:]).max() for c in "hl" for s in ("n1", "n2", "v", "out", "M")),
+    ),
     "context_state_clamp": (0.02, lambda twin: max(np.abs(twin.tape[name][1:]).max() for name in ("previous", "target"))),
     "drift_state_clamp": (0.01, lambda twin: np.abs(twin.tape["drift"][1:]).max()),
     "drift_norm_clamp": (0.05, lambda twin: np.linalg.norm(twin.tape["drift"][1:], axis=-1).max()),
@@ -46,7 +50,7 @@ CLAMPS = {
 @pytest.mark.parametrize("key", CLAMPS)
 def test_a_clamp_holds_where_it_bites(key, plain):
     bound, largest = CLAMPS[key]
-    assert largest(plain) > bound                   # it would be exceeded
+    assert largest(plain) > bound  # it would be exceeded
     clamped = forward(**{key: bound})
     assert largest(clamped) <= bound + 1e-12 and (clamped.logits != plain.logits).any()
 
@@ -59,7 +63,7 @@ def test_a_channel_mix_clamp_bites_and_zero_is_off(key, value, plain):
 
 def test_the_halting_clamp_limits_how_sure_a_plan_can_be():
     depths = {clamp: forward(halt_logit_clamp=clamp, h_halt_thresh=0.6).tape["depth"][0] for clamp in (30.0, 1e-6)}
-    assert (depths[1e-6] == 2).all()                # p is 0.5 everywhere: 0.5, then 0.75
+    assert (depths[1e-6] == 2).all()  # p is 0.5 everywhere: 0.5, then 0.75
     assert (depths[30.0] != 2).any()
 
 
@@ -70,7 +74,7 @@ def test_depth_follows_threshold_and_bounds():
 
 
 def test_refinement_ends_where_the_drift_hardly_changes():
-    assert (forward(l_conv_atol=1e9).tape["worker_steps"] == 2).all()       # the converging step itself is kept
+    assert (forward(l_conv_atol=1e9).tape["worker_steps"] == 2).all()  # the converging step itself is kept
     assert (forward(l_conv_atol=1e-12).tape["worker_steps"] == 4).all()
 
 
@@ -90,14 +94,14 @@ def test_the_gate_floor_falls_to_nothing():
     cfg = resolve({**case(GOLDEN).facts["config"], "memory_gate_warmup_steps": 100, "memory_gate_warmup_floor": 0.4})
     assert [gate_floor(cfg, step) for step in (0, 50, 100, 900)] == pytest.approx([0.4, 0.2, 0.0, 0.0])
     assert gate_floor(case(GOLDEN).cfg, 0) == 0.0
-    off = {"use_rosa": False, "rosa_embedding_mode": None, "memory_gate_warmup_steps": 100}     # its gate would change the token itself
+    off = {"use_rosa": False, "rosa_embedding_mode": None, "memory_gate_warmup_steps": 100}  # its gate would change the token itself
     opened, closed = (forward(memory_gate_warmup_floor=floor, **off).tape["gate"] for floor in (0.4, 0.0))
     assert np.allclose(opened, 0.4 + 0.6 * closed, atol=1e-6)
 
 
 def test_no_prediction_adds_exactly_nothing():
     golden = case(GOLDEN)
-    rows = Rows.of(np.array([[1, 2, 3]]))           # nothing repeats
+    rows = Rows.of(np.array([[1, 2, 3]]))  # nothing repeats
     for use in (True, False):
         cfg = resolve({**golden.facts["config"], "use_rosa": use, "rosa_embedding_mode": None})
         twin = Twin(cfg, golden.values, 1, training=False)
@@ -163,7 +167,9 @@ def number(build, **given) -> dict[str, float]:
     with tracing(Graph()) as graph:
         leaves = {name: F.input(name, (1,)) for name in given}
         graph.outputs |= {str(i): tensor for i, tensor in enumerate(build(**leaves))}
-    return [float(v[0]) for v in evaluate(graph, {name: np.array([float(value)]) for name, value in given.items()}, {}, "float64")[0].values()]
+    return [
+        float(v[0]) for v in evaluate(graph, {name: np.array([float(value)]) for name, value in given.items()}, {}, "float64")[0].values()
+    ]
 
 
 def objective(**changes):
@@ -171,9 +177,9 @@ def objective(**changes):
 
 
 def test_ponder_aims_at_half_the_loss_within_the_steps():
-    cfg = objective(ponder_loss_weight=1.0)         # scale 0.5, beta 0.5, steps 1 to 4
+    cfg = objective(ponder_loss_weight=1.0)  # scale 0.5, beta 0.5, steps 1 to 4
     near = number(lambda cost, loss: head.ponder_slope(cfg, cost, loss), cost=2.2, loss=4.0)
-    assert near == pytest.approx([0.2 ** 2 / (2 * 0.5), 0.2 / 0.5])
+    assert near == pytest.approx([0.2**2 / (2 * 0.5), 0.2 / 0.5])
     assert number(lambda cost, loss: head.ponder_slope(cfg, cost, loss), cost=1.0, loss=6.0) == pytest.approx([2.0 - 0.25, -1.0])
     assert number(lambda cost, loss: head.ponder_slope(cfg, cost, loss), cost=4.0, loss=99.0)[0] == pytest.approx(0.0)
 
@@ -181,7 +187,7 @@ def test_ponder_aims_at_half_the_loss_within_the_steps():
 def test_other_ponder_objectives():
     think, plain_ = objective(ponder_loss_weight=0.5, encourage_thinking=True), objective(ponder_loss_weight=0.5, adaptive_ponder=False)
     capped = objective(ponder_loss_weight=0.5, adaptive_ponder=False, max_ponder_cost_for_backward=2.0)
-    run = lambda cfg, cost: number(lambda cost, loss: head.ponder_slope(cfg, cost, loss), cost=cost, loss=1.0)     # noqa: E731
+    run = lambda cfg, cost: number(lambda cost, loss: head.ponder_slope(cfg, cost, loss), cost=cost, loss=1.0)  # noqa: E731
     assert run(think, 3.0) == pytest.approx([-1.5, -0.5]) and run(plain_, 3.0) == pytest.approx([1.5, 0.5])
     assert run(capped, 3.0) == pytest.approx([1.0, 0.0]) and run(capped, 1.0) == pytest.approx([0.5, 0.5])
 
@@ -199,8 +205,13 @@ def trained(weights=None, max_ce=0.0, **changes) -> tuple[dict, dict]:
 def test_weights_of_the_objective():
     losses, gradients = trained()
     parts = losses["ce"] + losses["z_loss"] + 0.5 * losses["commitment_cost"] + 0.01 * losses["alignment_cost"]
-    assert losses["objective"] - parts == pytest.approx(number(lambda cost, loss: head.ponder_slope(case(GOLDEN).cfg, cost, loss),
-                                                               cost=losses["ponder_cost"], loss=losses["ce"] + losses["z_loss"])[0])
+    assert losses["objective"] - parts == pytest.approx(
+        number(
+            lambda cost, loss: head.ponder_slope(case(GOLDEN).cfg, cost, loss),
+            cost=losses["ponder_cost"],
+            loss=losses["ce"] + losses["z_loss"],
+        )[0]
+    )
     assert gradients["gradients/val_proj.weight"].any()
 
 

@@ -1,4 +1,5 @@
 """Optimizer steps on the device against AdamW in float64, both groups of weight decay, what is skipped, and exact resume."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -33,7 +34,7 @@ def adamw64(twin: Twin, moments: dict, step: int, decayed: set[str], eps: float,
         m += 0.1 * (g - m)
         v += 0.001 * (g * g - v)
         value *= 1 - RATE * DECAY if name in decayed else 1.0
-        value -= RATE / (1 - 0.9 ** step) * m / (np.sqrt(v) / np.sqrt(1 - 0.999 ** step) + eps)
+        value -= RATE / (1 - 0.9**step) * m / (np.sqrt(v) / np.sqrt(1 - 0.999**step) + eps)
     for value in twin.gradients.values():
         value[...] = 0
 
@@ -49,6 +50,7 @@ def test_two_steps_end_where_float64_ends(name, device):
     for number in (1, 2):
         twin.carried, twin.position = {n: v * 0 for n, v in twin.carried.items()}, 0
         from hierarchos.models.coherent_v9.feeds import automata
+
         twin.rosa = automata(golden.cfg, len(rows.ids))
         twin.forward(rows, 0, rows.length)
         twin.backward(rows, 0, rows.length)
@@ -82,10 +84,26 @@ def test_two_steps_over_chunks(device):
     step.machine.close()
 
 
-SMALL = resolve({"architecture_revision": "v9", "vocab_size": 61, "context_dim": 16, "persistent_dim": 3, "ltm_slots": 8, "ltm_key_dim": 4,
-                 "ltm_val_dim": 4, "ltm_topk": 2, "max_h_steps": 2, "max_l_steps": 1, "h_stride": 2, "training_chunk_size": 8,
-                 "memory_gate_warmup_steps": 10, "memory_gate_warmup_floor": 0.3, "ltm_value_alignment_min_updates": 2,
-                 "ltm_value_alignment_ready_threshold": 50.0})
+SMALL = resolve(
+    {
+        "architecture_revision": "v9",
+        "vocab_size": 61,
+        "context_dim": 16,
+        "persistent_dim": 3,
+        "ltm_slots": 8,
+        "ltm_key_dim": 4,
+        "ltm_val_dim": 4,
+        "ltm_topk": 2,
+        "max_h_steps": 2,
+        "max_l_steps": 1,
+        "h_stride": 2,
+        "training_chunk_size": 8,
+        "memory_gate_warmup_steps": 10,
+        "memory_gate_warmup_floor": 0.3,
+        "ltm_value_alignment_min_updates": 2,
+        "ltm_value_alignment_ready_threshold": 50.0,
+    }
+)
 
 
 def trainer(device, folder, steps=4, trained=None, cfg=SMALL, **changes):
@@ -108,7 +126,8 @@ def test_stop_and_resume_repeat_the_unbroken_run(device, tmp_path):
     assert second.resume().step == 2
     second.run()
     assert second.state.store.digest("parameters", "first_moment", "second_moment") == whole.state.store.digest(
-        "parameters", "first_moment", "second_moment")
+        "parameters", "first_moment", "second_moment"
+    )
     assert vars(second.state.writer) == vars(whole.state.writer) and second.state.warmup_step == whole.state.warmup_step == 3.0
     assert second.state.writer.val_proj_trained and second.state.writer.val_proj_alignment_updates == 4
 
@@ -157,6 +176,7 @@ def test_batches_of_a_step_count_by_their_labels(device):
     step = CoherentStep(state, 2, 13, True, Objective())
     rng = np.random.default_rng(0)
     from hierarchos.models.coherent_v9.feeds import Rows
+
     batches = [Rows.of(rng.integers(0, 61, (2, n))) for n in (13, 7)]
     found, masses = [], [rows.mass() for rows in batches]
     for rows in batches:

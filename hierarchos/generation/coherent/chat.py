@@ -61,10 +61,11 @@ class Conversation:
     options: ChatOptions
     identity: dict[str, str] = field(default_factory=dict)
     history: list[tuple[str, str]] = field(default_factory=list)
-    state_file: Path | None = None                  # written after every turn
+    state_file: Path | None = None  # written after every turn
 
     def __post_init__(self):
         import numpy as np
+
         self.last = Answer("", [], "length")
 
         self.random = np.random.default_rng(self.options.seed)
@@ -123,8 +124,8 @@ class Conversation:
                 break
             tokens.append(token)
             text = self.tokenizer.decode(tokens)
-            if not text.endswith("\ufffd"):                 # half of a character: its other half comes with the next token
-                piece, shown = text[len(shown):], text
+            if not text.endswith("\ufffd"):  # half of a character: its other half comes with the next token
+                piece, shown = text[len(shown) :], text
                 self.last = Answer(shown, tokens, "length")
                 yield piece
 

@@ -171,11 +171,13 @@ def revision_of(raw: Mapping) -> str:
 def resolve(raw: Mapping, where: str = "model.config", outcome: str | None = "nothing was started") -> Config:
     """Fills, checks and freezes. Raises UserError for legacy packages, unknown keys and values that do not fit."""
     if revision_of(raw) != REVISION:
-        raise UserError("this is a legacy-v8 model: its learned function differs from coherent-v9 in state, memory and halting", where=where,
-                        hint="legacy packages cannot be converted; train a model with architecture_revision: coherent-v9", outcome=outcome)
+        raise UserError("this is a legacy-v8 model: its learned function differs from coherent-v9 in state, memory and halting",
+                        where=where, outcome=outcome,
+                        hint="legacy packages cannot be converted; train a model with architecture_revision: coherent-v9")
     unknown = [name for name in raw if name not in CONTRACT_KEYS and name not in WRITER_STATUS and name not in BOOKKEEPING]
     if unknown:
-        raise UserError(f"{unknown[0]} is not a key of coherent-v9", where=where, nearest=nearest(unknown[0], CONTRACT_KEYS), outcome=outcome)
+        raise UserError(f"{unknown[0]} is not a key of coherent-v9", where=where, nearest=nearest(unknown[0], CONTRACT_KEYS),
+                        outcome=outcome)
     values = {name: _value(name, key, raw.get(name), where) for name, key in CONTRACT_KEYS.items()}
     values["architecture_revision"] = REVISION
     _derive(values, raw, where)
@@ -183,7 +185,9 @@ def resolve(raw: Mapping, where: str = "model.config", outcome: str | None = "no
     return Config(values, {name: raw.get(name, default) for name, default in WRITER_STATUS.items()})
 
 
-BOOKKEEPING = frozenset(["model_type", "format_version", "architecture_contract", "architecture_contract_sha256", "architectures", "torch_dtype", "dtype", "eos_token_id", "bos_token_id", "pad_token_id", "transformers_version", "tie_word_embeddings", "max_length"])
+BOOKKEEPING = frozenset((
+    "model_type", "format_version", "architecture_contract", "architecture_contract_sha256", "architectures", "torch_dtype", "dtype",
+    "eos_token_id", "bos_token_id", "pad_token_id", "transformers_version", "tie_word_embeddings", "max_length"))
 
 
 def _value(name: str, key: Key, given, where: str):

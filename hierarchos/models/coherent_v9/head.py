@@ -59,7 +59,8 @@ def blocks(rows: int, vocabulary: int) -> list[tuple[int, int]]:
     return [(start, min(rows, start + size)) for start in range(0, rows, size)]
 
 
-def cross_entropy(cfg: Config, y: Tensor, table: Tensor, targets: Tensor, weights: Tensor, factor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def cross_entropy(cfg: Config, y: Tensor, table: Tensor, targets: Tensor, weights: Tensor,
+                  factor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(ce [1], z [1], dy [N,C], dtable [V,C]) of y [N,C]; the gradients are those of factor * (ce + z), factor [1]."""
     import numpy as np
 

@@ -192,7 +192,8 @@ class Machine:
 
     def run(self, what: str, rows: host.Rows, start: int, end: int, position: int, rosa, warmup_step: float = 0.0,
             label_scale: float = 1.0, token_scale: float = 1.0, max_ce: float = 0.0) -> dict[str, np.ndarray]:
-        """Runs columns [start, end), the first at absolute `position`; the automata of `rosa` are fed. Returns the outputs of head or logits."""
+        """Runs columns [start, end), the first at absolute `position`; the automata of `rosa` are fed. Returns the
+        outputs of head or logits."""
         length = end - start
         recording = self.recording(what, position, length)
         front = host.front_feeds(self.cfg, rows, start, end, position, rosa, warmup_step)

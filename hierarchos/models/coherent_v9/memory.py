@@ -37,13 +37,15 @@ class FastMemory:
     def shared(self) -> bool:
         return self.values.ndim == 2
 
-    def write(self, cfg: Config, index: np.ndarray, gradients: np.ndarray, rate: float, covered: int, timestamp: float, source: int) -> None:
-        """One update. index [B,...,K] (-1: ignored) and gradients [B,...,K,V] of the retrieved values; covered: tokens that it stands for."""
+    def write(self, cfg: Config, index: np.ndarray, gradients: np.ndarray, rate: float, covered: int, timestamp: float,
+              source: int) -> None:
+        """One update. index [B,...,K] (-1: ignored), gradients [B,...,K,V] of the retrieved values; covered: tokens that it stands for."""
         if self.shared:
             self._write(cfg, (), index.reshape(-1), gradients.reshape(-1, gradients.shape[-1]), rate, covered, timestamp, source)
             return
         for row in range(len(self.values)):
-            self._write(cfg, (row,), index[row].reshape(-1), gradients[row].reshape(-1, gradients.shape[-1]), rate, covered, timestamp, source)
+            flat = gradients[row].reshape(-1, gradients.shape[-1])
+            self._write(cfg, (row,), index[row].reshape(-1), flat, rate, covered, timestamp, source)
 
     def _write(self, cfg, at, index, gradients, rate, covered, timestamp, source) -> None:
         import numpy as np
@@ -61,8 +63,8 @@ class FastMemory:
         momentum *= values.dtype.type(cfg.ltm_momentum)
         values *= kept
         momentum[slots] = np.clip(momentum[slots] + mean, -BOUND, BOUND)
-        values[slots] = np.clip(kept * before - values.dtype.type(rate) * (momentum[slots] + values.dtype.type(cfg.ltm_weight_decay) * before),
-                                -BOUND, BOUND)
+        change = values.dtype.type(rate) * (momentum[slots] + values.dtype.type(cfg.ltm_weight_decay) * before)
+        values[slots] = np.clip(kept * before - change, -BOUND, BOUND)
         self.timestamps[at][slots] = timestamp
         self.sources[at][slots] = source
 

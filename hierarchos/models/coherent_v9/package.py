@@ -127,7 +127,8 @@ def arrange(cfg: Config, found: dict[str, np.ndarray], path: Path | str) -> tupl
     shapes, extra = {spec.name: spec.shape for spec in parameters(cfg)}, buffer_shapes(cfg)
     unknown = [name for name in found if name not in shapes and name not in extra]
     if unknown:
-        raise UserError(f"{unknown[0]} is not a tensor of this model", where=str(path), nearest=nearest(unknown[0], shapes), outcome=NOT_LOADED)
+        raise UserError(f"{unknown[0]} is not a tensor of this model", where=str(path), nearest=nearest(unknown[0], shapes),
+                        outcome=NOT_LOADED)
     missing = [name for name in (*shapes, WARMUP) if name not in found]
     if missing:
         raise UserError(f"{missing[0]} is missing" + (f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""), where=str(path),
@@ -135,7 +136,8 @@ def arrange(cfg: Config, found: dict[str, np.ndarray], path: Path | str) -> tupl
     for name, array in found.items():
         wanted = shapes.get(name, extra.get(name))
         if tuple(array.shape) != wanted:
-            raise UserError(f"{name} has shape {list(array.shape)}; its configuration needs {list(wanted)}", where=str(path), outcome=NOT_LOADED)
+            raise UserError(f"{name} has shape {list(array.shape)}; its configuration needs {list(wanted)}", where=str(path),
+                            outcome=NOT_LOADED)
         if not np.isfinite(array).all():
             raise UserError(f"{name} holds values that are not finite", where=str(path), outcome=NOT_LOADED)
     return {name: found[name] for name in shapes}, fresh_buffers(cfg) | {name: found[name] for name in extra if name in found}

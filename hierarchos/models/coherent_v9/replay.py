@@ -116,5 +116,8 @@ def _compare(a: Command, b: Command) -> Moving:
         return Moving(a, (), (), ((a.span, b.span.address - a.span.address),))
     words = [(offset, *(struct.unpack_from("<Q", push, offset)[0] for push in (a.push, b.push))) for offset in range(0, len(a.push) - 7, 8)]
     push = tuple((offset, old, new - old) for offset, old, new in words if new != old)
-    pairs = [tuple((x, y.address - x.address) for x, y in zip(one, two, strict=True)) for one, two in ((a.reads, b.reads), (a.writes, b.writes))]
-    return Moving(a, push, *pairs)
+    return Moving(a, push, _moves(a.reads, b.reads), _moves(a.writes, b.writes))
+
+
+def _moves(before: tuple[Span, ...], after: tuple[Span, ...]) -> tuple[tuple[Span, int], ...]:
+    return tuple((old, new.address - old.address) for old, new in zip(before, after, strict=True))

@@ -1,7 +1,7 @@
-"""ROSA: a suffix automaton that predicts, from the tokens alone, what followed the longest suffix seen before. On the host; linear time on text.
+"""ROSA: a suffix automaton that predicts, from the tokens alone, what followed the longest suffix seen before.
 
-Marking where suffixes ended last follows all suffix links, a few on text but as many as tokens on a stream of one token: the default bound of
-512 tokens keeps that small.
+It runs on the host, in linear time on text. Marking where suffixes ended last follows all suffix links: a few on text, as many as tokens
+on a stream of one token, which the default bound of 512 tokens keeps small.
 """
 from __future__ import annotations
 

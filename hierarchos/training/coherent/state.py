@@ -55,7 +55,9 @@ class CoherentState:
         self.store.zero(GRADIENTS)
 
     def update(self, step: int, rate: float) -> float:
-        """AdamW step `step` (from 1) on the gradients there are; returns their norm before clipping. One that is not finite changes nothing."""
+        """AdamW step `step` (from 1) on the gradients there are; returns their norm before clipping.
+
+        A gradient that is not finite changes nothing."""
         for spec in self.specs:
             if spec.name not in self.trained:
                 self.store.zero(f"{GRADIENTS}/{spec.name}")

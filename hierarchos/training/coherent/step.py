@@ -100,7 +100,8 @@ class CoherentStep:
     def _remember(self, fast: FastMemory, span: Span, length: int, total: float, rate: float | None) -> None:
         """Writes the memory from the gradients of what was retrieved (the ablation `inner-update`)."""
         index = self.machine.read("index", length).swapaxes(0, 1)
-        gradients = self.machine.read("d.value", length).swapaxes(0, 1) * (total if self.objective.normalization == "weighted-token" else 1.0)
+        scale = total if self.objective.normalization == "weighted-token" else 1.0
+        gradients = self.machine.read("d.value", length).swapaxes(0, 1) * scale
         ready = prepared_gradients(gradients.astype("float32"), self.objective.grad_clip)
         fast.write(self.cfg, index, ready, self.cfg.ltm_lr if rate is None else rate, span.end - span.start, float(span.end), TRAINING)
         self.state.store.write(self.machine.own(FAST), fast.values)
