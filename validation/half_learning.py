@@ -27,12 +27,13 @@ from hierarchos.models.registry import resolve
 from hierarchos.training.loop import Trainer
 from hierarchos.training.metrics import read_metrics
 from hierarchos.training.precision import Precision
+from hierarchos.training.schedule import learning_rate
 from hierarchos.vulkan import open_device
 from tests.tiny import Optimizer, Schedule, Settings
 
 CONFIG = {"model_type": "llama", "vocab_size": 256, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2,
           "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "tie_word_embeddings": False}
-ROWS, LENGTH, RATE, LAST, FACTOR, SHARE = 4, 48, 3e-3, 20, 2.0, 0.02
+ROWS, LENGTH, RATE, WARMUP, LAST, FACTOR, SHARE = 4, 48, 3e-3, 10, 20, 2.0, 0.02
 KINDS = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
@@ -55,7 +56,7 @@ class Sequences:
 def ours(compute: str, steps: int, device) -> list[float]:
     """Losses of a run on a Vulkan device."""
     settings = replace(Settings(), steps=steps, learning_rate=RATE, checkpoint_every=0, eval_every=0, optimizer=Optimizer(weight_decay=0.1),
-                       schedule=Schedule("constant", 10, 0.0))
+                       schedule=Schedule("constant", WARMUP, 0.0))
     model = resolve(CONFIG)
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(model, settings, Sequences(), [], device, Path(folder), precision=Precision(compute))
@@ -66,7 +67,7 @@ def ours(compute: str, steps: int, device) -> list[float]:
 
 def theirs(compute: str, steps: int) -> list[float]:
     """Losses of the same run in PyTorch, under autocast for a half format."""
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)                        # the model is tiny, and threads that wait spin
     values = resolve(CONFIG).initial_values(0)
     config = transformers.LlamaConfig(**{k: v for k, v in CONFIG.items() if k != "model_type"})
     model = transformers.LlamaForCausalLM._from_config(config, attn_implementation="sdpa", dtype=torch.float32).train()
@@ -77,7 +78,7 @@ def theirs(compute: str, steps: int) -> list[float]:
     scaler = torch.amp.GradScaler("cpu", enabled=compute == "fp16")
     for step in range(steps):
         for group in optimizer.param_groups:
-            group["lr"] = RATE * min(1.0, (step + 1) / 10)
+            group["lr"] = learning_rate(step, steps, RATE, "constant", WARMUP)
         batch = data.batch(step)
         with torch.autocast("cpu", KINDS[compute]) if compute != "fp32" else nullcontext():
             logits = model(input_ids=torch.tensor(batch["ids"]).long()).logits
@@ -118,9 +119,9 @@ def main() -> int:
     truth = np.array(theirs("fp32", given.steps))
     passed = True
     with open_device(given.device) as device:
-        print(f"{device.info.name} ({device.info.driver}), PyTorch {torch.__version__}")
+        print(f"{device.info.name} ({device.info.driver}), PyTorch {torch.__version__}", flush=True)
         wide = np.array(ours("fp32", given.steps, device))
-        print(f"fp32: rms from PyTorch's float32 {rms(wide, truth):.2e}, at most {np.abs(wide - truth).max():.2e}")
+        print(f"fp32: rms from PyTorch's float32 {rms(wide, truth):.2e}, at most {np.abs(wide - truth).max():.2e}", flush=True)
         for compute in given.formats:
             passed &= judge(compute, np.array(ours(compute, given.steps, device)), np.array(theirs(compute, given.steps)), truth)
     return 0 if passed else 1

@@ -22,4 +22,6 @@ def device_facts(device: DeviceInfo) -> list[tuple[str, str]]:
         ("shared memory", megabytes(device.shared_bytes)), ("subgroup", str(device.subgroup)),
         ("compute units", str(device.compute_units or "unknown")), ("push constants", f"{device.max_push_constants} bytes"),
         ("workgroups", by_axis(map(str, device.max_groups))), ("workgroup size", by_axis(map(str, device.max_group_size))),
+        ("formats", ", ".join(device.formats)),
+        ("matrix units", ", ".join(f"{format_} {m}x{n}x{k}" for format_, m, n, k in device.matrices) or "none with fp32 sums"),
         ("features", ", ".join(sorted(device.features))), ("lacks", ", ".join(device.missing) or "nothing that is required")]
