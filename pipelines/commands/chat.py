@@ -6,6 +6,7 @@ Talks with a model through its chat template; answers appear as they are written
   /reset          forget the conversation
   /save FILE      write it as one row of training data (coherent-v9: the state from which coherent.chat_state_file=FILE goes on)
   /system TEXT    begin anew with this system turn
+  /learn, /reject, /correct TEXT    coherent-v9: writes to its memory that the last answer is right, is wrong, should be TEXT
   /quit           end (as Ctrl-D); Ctrl-C stops an answer
 """
 
@@ -116,6 +117,8 @@ def command(conversation, line: str) -> bool:
         conversation.reset()
     elif name == "/save" and rest.strip():
         save(conversation, rest.strip())
+    elif hasattr(conversation, "command") and (told := conversation.command(name, rest.strip())) is not None:
+        print(told, file=sys.stderr)
     else:
         print(f"{name} is no command: /reset, /save FILE, /system TEXT, /quit", file=sys.stderr)
     return True

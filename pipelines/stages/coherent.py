@@ -20,6 +20,7 @@ from pipelines.stages.tokenize import TRAIN, VALIDATION
 if TYPE_CHECKING:
     from hierarchos.data.batches import BatchStream
     from hierarchos.generation.coherent.chat import Answer, Conversation
+    from hierarchos.generation.coherent.feedback import Feedback
     from hierarchos.generation.coherent.sampling import Sampling
     from hierarchos.models.coherent_v9.chunk import Chunk
     from hierarchos.models.coherent_v9.config import Config as ModelConfig
@@ -320,7 +321,12 @@ def conversation_with(config: Config, package: Loaded, device) -> Conversation:
     carry = settings.carry_chat_state or settings.chat_state_file is not None
     options = ChatOptions(settings.prompt_form, carry, settings.system, config.generate.max_new_tokens, config.run.seed)
     identity = {"weights": weights_digest(package.config, package.values), "tokenizer": tokenizer.fingerprint}
-    return Conversation(session, tokenizer, sampling_of(config), options, identity)
+
+    def teacher() -> Feedback:
+        from hierarchos.generation.coherent.feedback import Feedback
+
+        return Feedback(package.config, package.values, device)
+    return Conversation(session, tokenizer, sampling_of(config), options, identity, teacher=teacher)
 
 
 def open_chat(config: Config) -> tuple[Conversation, Callable[[], None]]:

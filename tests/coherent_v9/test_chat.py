@@ -155,3 +155,20 @@ def test_a_file_that_is_no_state_is_refused(opened, tokenizer, tmp_path):
     (tmp_path / "state.json").write_text("not json")
     with pytest.raises(UserError, match="the chat state cannot be read: it is not a JSON object"):
         talk(opened, tokenizer).load(tmp_path / "state.json")
+
+
+def test_feedback_writes_to_the_memory_alone(opened, tokenizer):
+    from hierarchos.generation.coherent.feedback import Feedback
+
+    conversation = talk(opened, tokenizer)
+    assert conversation.command("/learn", "") == "there is no answer yet" and conversation.command("/sing", "") is None
+    conversation.teacher = lambda: Feedback(opened.cfg, initial_values(opened.cfg, 0), opened.memory.device)
+    conversation.turn("to be")
+    assert conversation.command("/learn", "or not").startswith("learned: objective")
+    written = opened.fast.values.copy()
+    assert written.any()
+    conversation.turn("that is")  # a new turn starts from nothing, but the memory stays
+    assert np.array_equal(opened.fast.values, written)
+    assert np.array_equal(opened.memory.store.read(opened.machine.own("memory/fast")), written)
+    told = conversation.command("/correct", "the question")
+    assert told.count(";") == 1 and "learned: objective" in told

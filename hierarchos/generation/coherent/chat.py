@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 from hierarchos.generation.coherent.sampling import Sampling, choose, undecided
 from hierarchos.generation.coherent.session import CoherentSession
 from hierarchos.generation.coherent.state_file import ChatState, read_state, write_state
+from hierarchos.models.coherent_v9.feeds import IGNORED, Rows
+from hierarchos.models.coherent_v9.memory import CORRECTION, USER
 from hierarchos.models.coherent_v9.rosa import Automaton
 
 if TYPE_CHECKING:
     import numpy as np
 
     from hierarchos.data.tokenizer import TextTokenizer
+    from hierarchos.generation.coherent.feedback import Feedback
 
 SHORT = 5  # characters of a token in which "###" ends an answer
 MARK = "###"
@@ -62,11 +65,12 @@ class Conversation:
     identity: dict[str, str] = field(default_factory=dict)
     history: list[tuple[str, str]] = field(default_factory=list)
     state_file: Path | None = None  # written after every turn
+    teacher: Callable[[], Feedback] | None = None  # makes what /learn, /reject and /correct need
 
     def __post_init__(self):
         import numpy as np
 
-        self.last = Answer("", [], "length")
+        self.last, self._feedback = Answer("", [], "length"), None
 
         self.random = np.random.default_rng(self.options.seed)
 
@@ -93,7 +97,7 @@ class Conversation:
     def reply(self, text: str) -> Iterator[str]:
         """The answer to a question, piece by piece; both become part of the conversation, also when the caller stops early."""
         if not self.options.carry:
-            self.session.reset()
+            self.session.reset(keep_memory=True)
         ids = self.tokenizer.encode(prompt_text(text, self.options, self.history))
         try:
             yield from self.stream(self.session.feed(ids)[0, -1])
@@ -135,6 +139,35 @@ class Conversation:
             return "end"
         text = self.tokenizer.decode([token])
         return "heading" if MARK in text and len(text.strip()) <= SHORT else None
+
+    def teach(self, text: str, *, reject: bool = False, source: int = USER) -> str:
+        """Writes to the fast memory that `text` is (or is not) the answer to the last question; tells what came of it."""
+        import numpy as np
+
+        if not self.history or self.teacher is None:
+            return "there is no answer yet"
+        self._feedback = self._feedback or self.teacher()
+        asked = self.tokenizer.encode(prompt_text(self.history[-1][0], self.options, self.history[:-1]))
+        target = [*self.tokenizer.encode(text), self.tokenizer.eos_id]
+        ids = np.array([[*asked, *target]])
+        labels = np.where(np.arange(ids.shape[1]) < len(asked), IGNORED, ids)
+        rows, clock = Rows.of(ids, labels), float(self.session.position)
+        outcome = self._feedback.learn(rows, self.session.fast, reject=reject, clock=clock, source=source)
+        if outcome.memory is None:
+            return f"not learned: no write of {outcome.attempts} that were tried helps and is small enough"
+        self.session.set_memory(outcome.memory)
+        return f"{'rejected' if reject else 'learned'}: objective {outcome.before:.4f} to {outcome.after:.4f}"
+
+    def command(self, name: str, rest: str) -> str | None:
+        """/learn [TEXT], /reject, /correct TEXT: what came of it; None for a command of another name."""
+        said = self.history[-1][1] if self.history else ""
+        if name == "/learn":
+            return self.teach(rest or said)
+        if name == "/reject":
+            return self.teach(said, reject=True)
+        if name == "/correct" and rest:
+            return f"{self.teach(said, reject=True)}; {self.teach(rest, source=CORRECTION)}"
+        return None
 
     def save(self, path: str | Path) -> None:
         """Writes the state file."""

@@ -41,7 +41,8 @@ class Feedback:
         self.memory.load(values)
         self.machine = Machine(self.memory, Kind(1), cfg.training_chunk_size)
 
-    def learn(self, rows: Rows, fast: FastMemory, *, reject: bool = False, rate: float = RATE, clock: float = 0.0, source: int = USER) -> Outcome:
+    def learn(self, rows: Rows, fast: FastMemory, *, reject: bool = False, rate: float = RATE, clock: float = 0.0,
+              source: int = USER) -> Outcome:
         """Tries up to ATTEMPTS writes, each with half the rate of the one before. rows: one row whose labels are the target."""
         before = self.objective(rows, fast, reject)
         index, raw = self.gradients(rows, fast, reject)

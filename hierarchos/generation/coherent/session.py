@@ -51,11 +51,11 @@ class CoherentSession:
         self.writer = np_array(values["val_proj.weight"]) if writes else None
         self.reset()
 
-    def reset(self) -> None:
-        """Forgets everything."""
+    def reset(self, keep_memory: bool = False) -> None:
+        """Forgets everything; keep_memory: but what was written to the fast memory."""
         self.machine.reset()
         self.position, self.rosa = 0, feeds.automata(self.cfg, self.rows) if self.cfg.use_rosa else None
-        self.set_memory(FastMemory.empty(self.cfg, self.rows if self.machine.kind.own_memory else None))
+        self.set_memory(self.fast if keep_memory else FastMemory.empty(self.cfg, self.rows if self.machine.kind.own_memory else None))
         self.telemetry: list[dict[str, np.ndarray]] = []
 
     def set_memory(self, fast: FastMemory) -> None:
