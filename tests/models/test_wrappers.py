@@ -12,7 +12,7 @@ from hierarchos.hub.write import write_package
 from hierarchos.models.aliases import TEXTS, WRAPPERS, Alias, wrapped_names
 from hierarchos.models.load import load_model, save_model
 from hierarchos.models.registry import resolve, tiny_config
-from tests.models.twin import SHARED
+from tests.models.twin import SHARED, run_logits
 
 LLAVA = {"model_type": "llava", "text_config": {"model_type": "llama", **SHARED}, "vision_config": {"model_type": "clip_vision_model"},
          "image_token_index": 32000}
@@ -134,3 +134,41 @@ def test_names_and_shapes_are_those_of_the_reference(model_type):
         name = wrapped_names(model.wrapper, spec.name)[0]
         assert name in theirs and tuple(theirs[name].shape) == spec.shape, name
     assert model.config.tied == ("lm_head.weight" not in theirs)
+
+
+SMALL_TEXT = {"vocab_size": 128, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96, "max_position_embeddings": 64,
+              "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+SMALL_TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1}
+BUILT = {
+    "mllama": ("MllamaForConditionalGeneration", {
+        "text_config": {**SMALL_TEXT, "num_hidden_layers": 3, "num_key_value_heads": 2, "cross_attention_layers": [1],
+                        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
+        "vision_config": {**SMALL_TOWER, "num_global_layers": 1, "attention_heads": 2, "image_size": 28, "patch_size": 14,
+                          "vision_output_dim": 64, "intermediate_layers_indices": [0], "max_num_tiles": 1,
+                          "supported_aspect_ratios": [[1, 1]]}}),
+    "modernvbert": ("ModernVBertForMaskedLM", {
+        "text_config": {"model_type": "modernbert", **SMALL_TEXT, "num_hidden_layers": 2, "cls_token_id": 1, "sep_token_id": 2},
+        "vision_config": {"model_type": "siglip_vision_model", **SMALL_TOWER, "num_attention_heads": 2, "image_size": 32,
+                          "patch_size": 16}}),
+}  # model_type -> class, configuration
+
+
+@pytest.mark.parametrize("model_type", BUILT)
+def test_what_transformers_writes_computes_the_same_here_and_comes_back(tmp_path, model_type):
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    name, config = BUILT[model_type]
+    torch.manual_seed(0)
+    first = getattr(transformers, name)(transformers.CONFIG_MAPPING[model_type](**config)).eval()
+    first.save_pretrained(tmp_path / "theirs")
+    ids = np.random.default_rng(0).integers(5, 100, (2, 20))
+
+    loaded = load_model(tmp_path / "theirs")
+    save_model(tmp_path / "ours", loaded.model, loaded.values(), companions=tmp_path / "theirs")
+    again = getattr(transformers, name).from_pretrained(tmp_path / "ours", dtype=torch.float32).eval()
+
+    with torch.no_grad():
+        theirs, back = (model(input_ids=torch.tensor(ids)).logits for model in (first, again))
+    assert torch.equal(theirs, back)
+    assert all(torch.equal(value, again.state_dict()[key]) for key, value in first.state_dict().items())
+    ours = run_logits(loaded.model, {key: value.astype(np.float64) for key, value in loaded.values().items()}, ids)
+    np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-5, atol=1e-5)
