@@ -38,7 +38,7 @@ def probe(physical, index: int, instance) -> DeviceInfo:
         shared_bytes=limits.maxComputeSharedMemorySize, subgroup=vulkan11.subgroupSize,
         compute_units=compute_units(physical, extensions, properties.deviceType),
         timestamp_period=limits.timestampPeriod if timestamps else 0.0, features=frozenset(found),
-        matrices=matrices.shapes(instance, physical, found),
+        matrices=matrices.shapes(instance, physical, found) if fixed_subgroup(physical, version) else (),
         missing=tuple(name for name in REQUIRED if name not in present),
         uuid=bytes(properties.pipelineCacheUUID).hex(), driver_version=properties.driverVersion)
 
@@ -99,6 +99,14 @@ def compute_units(physical, extensions: frozenset[str], device_type: int) -> int
         core = extended(physical, "VkPhysicalDeviceShaderCorePropertiesAMD", 1000185000)
         return core.shaderEngineCount * core.shaderArraysPerEngineCount * core.computeUnitsPerShaderArray
     return 0
+
+
+def fixed_subgroup(physical, version: tuple[int, int, int]) -> bool:
+    """Whether all subgroups have one size. Kernels on matrix units count on it; where a driver may choose, they are not used."""
+    if version < (1, 3, 0):
+        return False
+    sizes = extended(physical, "VkPhysicalDeviceSubgroupSizeControlProperties", 1000225000)
+    return sizes.minSubgroupSize == sizes.maxSubgroupSize
 
 
 def extended(physical, kind: str, stype: int):
