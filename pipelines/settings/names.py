@@ -12,6 +12,8 @@ FOREIGN = {                                             # what other trainers ca
     "warmup_steps": "train.schedule.warmup", "warmup_ratio": "train.schedule.warmup", "gradient_checkpointing": "train.recompute",
     "gradient_checkpoint": "train.recompute", "grad_clip": "train.max_grad_norm", "wd": "train.optimizer.weight_decay",
     "save_steps": "train.checkpoint_every", "eval_steps": "train.eval_every", "dtype": "precision.compute",
+    "torch_dtype": "precision.compute", "mixed_precision": "precision.compute", "amp": "precision.compute", "bf16": "precision.compute",
+    "fp16": "precision.compute",
     "quantization": "precision.compute", "packing": "data.layout",
     "max_tokens": "generate.max_new_tokens", "output_dir": "run.dir", "resume_from_checkpoint": "run.resume", "dataset": "data.path",
 }
