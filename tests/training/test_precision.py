@@ -8,6 +8,7 @@ from hierarchos.training.errors import NotFinite
 from hierarchos.training.graphs import PARAMETERS
 from hierarchos.training.loop import Trainer
 from hierarchos.training.metrics import read_metrics, without_timing
+from hierarchos.training.need import Planner
 from hierarchos.training.precision import GOOD_STEPS, LOSS_SCALE, Precision
 from tests.tiny import RandomBatches, Settings
 
@@ -100,3 +101,19 @@ def test_accumulated_half_gradients_are_scaled_too(trainer_of):
         trainer.run()
     assert [row["loss_scale"] for row in metrics(two)] == [1024.0, 1024.0]
     assert metrics(two)[0]["gradient_norm"] == pytest.approx(metrics(one)[0]["gradient_norm"], rel=1)
+
+
+@pytest.mark.parametrize("precision", [Precision("bf16"), FP16])
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_the_plan_of_a_half_run_is_what_it_allocates(trainer_of, device, tiny_model, precision, accumulation):
+    before = device.memory.used
+    need = Planner(tiny_model, device, precision).training(replace(Settings(), accumulation=accumulation), [(2, 11)])
+    trainer = trainer_of(precision, steps=2, accumulation=accumulation)
+    trainer.run()
+    assert device.memory.used - before in (need.total, need.total - need.items.get("transfers", 0))
+    assert need.items.get("loss scale", 0) == (512 if precision.scaled else 0)
+
+
+def test_halves_need_less_memory(device, tiny_model):
+    wide, half = (Planner(tiny_model, device, Precision(compute)).training(Settings(), [(8, 60)]).items for compute in ("fp32", "bf16"))
+    assert half["activations"] < 0.75 * wide["activations"] and half["weights"] == wide["weights"]
