@@ -1,0 +1,1 @@
+"""Reading results: runs side by side, one page about a run or a sweep, model cards."""
