@@ -17,7 +17,7 @@ def place_of(spec: ParameterSpec) -> Spec:
     """Shape and dtype in a store."""
     if spec.stored == FLOATS:
         return Spec(spec.shape)
-    from hierarchos.kernels.packed import words_of
+    from hierarchos.graph.ops.unpack import words_of
 
     return Spec((words_of(spec.size, spec.stored),), "u32")
 
@@ -26,6 +26,6 @@ def as_stored(spec: ParameterSpec, values: np.ndarray) -> np.ndarray:
     """Values as a store takes them."""
     if spec.stored == FLOATS:
         return values
-    from hierarchos.kernels.packed import pack
+    from hierarchos.graph.ops.unpack import pack
 
     return pack(values, spec.stored)

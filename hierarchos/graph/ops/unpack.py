@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from hierarchos.graph.op import Op, ShapeError, apply
 from hierarchos.graph.tensor import Spec, Tensor
-from hierarchos.kernels.packed import unpacked, words_of
+from hierarchos.kernels.packed import pack, unpacked, words_of
+
+__all__ = ["Unpack", "pack", "unpack", "words_of"]
 
 
 @dataclass(frozen=True)
