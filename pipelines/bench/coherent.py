@@ -31,9 +31,9 @@ def bench(sizes: Sizes, select: str = "auto") -> int:
     """Prints the seconds of the way to a step, then of steps: losses and gradients of all tensors and the AdamW update."""
     import numpy as np
 
+    from hierarchos.coherent.replay import tape_bytes
     from hierarchos.models.coherent_v9.config import resolve
     from hierarchos.models.coherent_v9.feeds import Rows
-    from hierarchos.models.coherent_v9.replay import tape_bytes
     from hierarchos.training.coherent.state import CoherentState
     from hierarchos.training.coherent.step import CoherentStep, Objective
     from hierarchos.vulkan import open_device

@@ -185,8 +185,8 @@ def planned(context: Context, cfg: ModelConfig, batches: BatchStream) -> Chunk:
 
 def memory_items(config: Config, cfg: ModelConfig, batches: BatchStream) -> tuple[Chunk, dict[str, int]]:
     """The programs of a chunk and bytes by kind."""
+    from hierarchos.coherent.need import training_bytes
     from hierarchos.models.coherent_v9.chunk import Chunk, Kind
-    from hierarchos.models.coherent_v9.need import training_bytes
 
     longest = max(length for _, length in batches.shapes())
     inner = cfg.ltm_training_mode == "inner-update"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hierarchos.coherent.machine import Machine, Memory
 from hierarchos.models.coherent_v9 import state as states
 from hierarchos.models.coherent_v9.chunk import Chunk, Kind
 from hierarchos.models.coherent_v9.feeds import automata
-from hierarchos.models.coherent_v9.machine import Machine, Memory
 from tests.coherent_v9.cases import STEPS, case, own_name, worst
 from tests.coherent_v9.twin import Twin
 

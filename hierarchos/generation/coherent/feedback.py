@@ -1,24 +1,25 @@
 """Learning an answer, or rejecting one, by a write to the fast memory alone: tried on a copy, kept only where it helps and stays small."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hierarchos.coherent.machine import GRADIENTS, Machine, Memory
 from hierarchos.errors import UserError
 from hierarchos.models.coherent_v9 import feeds
 from hierarchos.models.coherent_v9.chunk import FAST, Kind
 from hierarchos.models.coherent_v9.config import Config
 from hierarchos.models.coherent_v9.feeds import Rows
-from hierarchos.models.coherent_v9.machine import GRADIENTS, Machine, Memory
 from hierarchos.models.coherent_v9.memory import USER, FastMemory, prepared_gradients
 
 if TYPE_CHECKING:
     import numpy as np
 
 RATE, ATTEMPTS, CLIP = 1e-3, 4, 0.75
-LARGEST_CHANGE, LARGEST_MEMORY, LARGEST_SLOT = 1.0, 64.0, 4.0        # norms
-NEAR = 1e-7                             # of 0 and 1: where a probability is cut off
+LARGEST_CHANGE, LARGEST_MEMORY, LARGEST_SLOT = 1.0, 64.0, 4.0  # norms
+NEAR = 1e-7  # of 0 and 1: where a probability is cut off
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +42,15 @@ class Feedback:
         self.memory.load(values)
         self.machine = Machine(self.memory, Kind(1), cfg.training_chunk_size)
 
-    def learn(self, rows: Rows, fast: FastMemory, *, reject: bool = False, rate: float = RATE, clock: float = 0.0,
-              source: int = USER) -> Outcome:
+    def learn(
+        self, rows: Rows, fast: FastMemory, *, reject: bool = False, rate: float = RATE, clock: float = 0.0, source: int = USER
+    ) -> Outcome:
         """Tries up to ATTEMPTS writes, each with half the rate of the one before. rows: one row whose labels are the target."""
         before = self.objective(rows, fast, reject)
         index, raw = self.gradients(rows, fast, reject)
         ready = prepared_gradients(raw, CLIP)
         for attempt in range(ATTEMPTS):
-            tried = self.candidate(fast, index, ready, rate * 0.5 ** attempt, rows.length, clock, source)
+            tried = self.candidate(fast, index, ready, rate * 0.5**attempt, rows.length, clock, source)
             if (after := self.accepted(tried, fast, rows, before, reject)) is not None:
                 return Outcome(tried, before, after, attempt + 1)
         return Outcome(None, before, before, ATTEMPTS)
@@ -98,7 +100,7 @@ class Feedback:
         p, columns = self.probabilities(rows, fast)
         weights = np.zeros(rows.labels.shape, np.float32)
         inside = (p > NEAR) & (p < 1 - NEAR)
-        weights[0, columns] = np.where(inside, p / (1 - p), 0.0) if reject else 1.0       # d -ln(1 - p) is -p / (1 - p) times d -ln p
+        weights[0, columns] = np.where(inside, p / (1 - p), 0.0) if reject else 1.0  # d -ln(1 - p) is -p / (1 - p) times d -ln p
         weighted = Rows(rows.ids, rows.labels, rows.mask, weights)
         self.memory.store.zero(GRADIENTS)
         parts = self._run("step", weighted, fast, (-1.0 if reject else 1.0) / len(p))
@@ -111,7 +113,7 @@ class Feedback:
         rosa, found, size = feeds.automata(self.cfg, 1) if self.cfg.use_rosa else None, [], self.cfg.training_chunk_size
         for start in range(0, rows.length, size):
             end = min(start + size, rows.length)
-            mass = float(rows.weights[0, start + 1:end + 1][rows.labels[0, start + 1:end + 1] != feeds.IGNORED].sum())
+            mass = float(rows.weights[0, start + 1 : end + 1][rows.labels[0, start + 1 : end + 1] != feeds.IGNORED].sum())
             results = self.machine.run(what, rows, start, end, start, rosa, 0.0, scale * mass, 0.0)
             if what == "logits":
                 found.append(results["logits"].swapaxes(0, 1))

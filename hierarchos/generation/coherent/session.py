@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hierarchos.coherent.machine import Machine, Memory
 from hierarchos.errors import UserError
 from hierarchos.models.coherent_v9 import feeds
 from hierarchos.models.coherent_v9.chunk import ALLOWED, FAST, Kind
 from hierarchos.models.coherent_v9.config import Config
 from hierarchos.models.coherent_v9.feeds import Rows
-from hierarchos.models.coherent_v9.machine import Machine, Memory
 from hierarchos.models.coherent_v9.memory import USER, FastMemory, may_write, writer_values
 
 if TYPE_CHECKING:

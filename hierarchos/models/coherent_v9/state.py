@@ -59,14 +59,19 @@ def unpack(cfg: Config, packed: Mapping[str, np.ndarray]) -> dict[str, np.ndarra
     """The parts of a packed state, with the clamps of entry applied."""
     import numpy as np
 
-    from hierarchos.kernels.wkv import limited
-
     parts = {}
     for name in ("h_state", "l_state"):
-        array = limited(np.asarray(packed[name]), cfg.recurrent_state_clamp)
+        array = within(np.asarray(packed[name]), cfg.recurrent_state_clamp)
         parts |= {f"{PACKED[name]}.{slot}": np.ascontiguousarray(array[..., i]) for i, slot in enumerate(SLOTS[:4])}
         parts[f"{PACKED[name]}.M"] = np.ascontiguousarray(array[..., 4:])
     for name, bound in (("prev_context", cfg.context_state_clamp), ("target_context", cfg.context_state_clamp),
                         ("drift_state", cfg.drift_state_clamp)):
-        parts[PACKED[name]] = limited(np.asarray(packed[name]), bound)
+        parts[PACKED[name]] = within(np.asarray(packed[name]), bound)
     return parts
+
+
+def within(x: np.ndarray, bound: float) -> np.ndarray:
+    """Finite values limited to -bound .. bound; others as they are."""
+    import numpy as np
+
+    return np.where(np.isfinite(x), np.clip(x, -bound, bound), x)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hierarchos.coherent.machine import Memory
 from hierarchos.graph.program import compile_program
 from hierarchos.graph.tensor import Spec
 from hierarchos.kernels.optimizer import BLOCK, adamw_scalars
 from hierarchos.models.coherent_v9.config import Config
-from hierarchos.models.coherent_v9.machine import Memory
 from hierarchos.models.coherent_v9.parameters import parameters
 from hierarchos.training.coherent.writer import Writer
 from hierarchos.training.graphs import DECAY_GROUPS, FIRST, GRADIENTS, PARAMETERS, SECOND, Update, update_graph

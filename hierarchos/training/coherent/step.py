@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hierarchos.coherent.machine import Machine
 from hierarchos.errors import UserError
 from hierarchos.models.coherent_v9 import feeds
 from hierarchos.models.coherent_v9.chunk import FAST, Chunk, Kind
 from hierarchos.models.coherent_v9.feeds import Rows, Span, plan_spans
-from hierarchos.models.coherent_v9.machine import Machine
 from hierarchos.models.coherent_v9.memory import TRAINING, FastMemory, prepared_gradients
 from hierarchos.training.coherent.state import CoherentState
 from hierarchos.training.step import StepResult

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hierarchos.coherent.replay import TAPE, Moving, RecordStore, moving_commands, part
 from hierarchos.errors import UserError
 from hierarchos.graph.layout import StoreLayout
 from hierarchos.graph.store import StateStore
@@ -15,7 +16,6 @@ from hierarchos.models.coherent_v9.chunk import ALLOWED, FAST, Chunk, Kind
 from hierarchos.models.coherent_v9.config import Config
 from hierarchos.models.coherent_v9.parameters import parameters
 from hierarchos.models.coherent_v9.prepare import prepared_shapes, turned_shapes
-from hierarchos.models.coherent_v9.replay import TAPE, Moving, RecordStore, moving_commands, part
 from hierarchos.models.coherent_v9.state import DIFFERENTIABLE, state_shapes
 from hierarchos.vulkan.commands import Command, Copy, Fill, Span
 

@@ -1,12 +1,12 @@
 """What training needs on a device, by kind, before anything is allocated."""
 from __future__ import annotations
 
+from hierarchos.coherent.replay import tape_bytes
 from hierarchos.graph.memory import aligned
 from hierarchos.models.coherent_v9.chunk import Chunk
 from hierarchos.models.coherent_v9.head import BLOCK_BYTES
 from hierarchos.models.coherent_v9.parameters import parameters
 from hierarchos.models.coherent_v9.prepare import prepared_shapes, turned_shapes
-from hierarchos.models.coherent_v9.replay import tape_bytes
 
 FLOAT = 4
 
