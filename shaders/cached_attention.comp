@@ -51,6 +51,7 @@ layout(push_constant, scalar) uniform Arguments {
     Floats result, lse;
 };
 
+const uint AT_ONCE = LOCAL > 64 ? 8 : 1;
 const uint PADDED = (D + 3) / 4, PADDED_V = (DV + 3) / 4;
 const uint SLICES = LOCAL / PADDED_V > 0 ? LOCAL / PADDED_V : 1;
 shared vec4 query[PADDED];
@@ -157,15 +158,27 @@ void main() {
     const uint channel = lane % PADDED_V, slice = lane / PADDED_V;
     for (uint c = channel; c < PADDED_V && slice < SLICES; c += LOCAL) {
         vec4 mixed = vec4(0.0);
-        for (uint i = slice; i < uint(count); i += SLICES) {
-            const int j = first + int(i);
-            const bool is_new = FRESH && j == p;
-            const uint slot = RING ? uint(j) % SLOTS : uint(j);
-            const uint from = is_new ? at_v + 4 * c : ((batch * SLOTS + slot) * KEY_HEADS + key_head) * DV + 4 * c;
-            vec4 value = vec4(0.0);
-            if (DV % 4 == 0 && !is_new) value = Vec4s(uint64_t(values) + 4ul * from).at[0];
-            else for (uint n = 0; n < min(4u, DV - 4 * c); n++) value[n] = is_new ? v.at[from + n] : values.at[from + n];
-            mixed = fma(vec4(score[i]), value, mixed);
+        for (uint base = slice; base < uint(count); base += AT_ONCE * SLICES) {
+            vec4 value[AT_ONCE];
+            float weight[AT_ONCE];
+            [[unroll]] for (uint n = 0; n < AT_ONCE; n++) {                      // all loads under way before the first is used
+                const uint i = min(base + n * SLICES, uint(count) - 1);
+                const int j = first + int(i);
+                const bool counts = base + n * SLICES < uint(count) && !(FRESH && j == p);
+                const uint slot = RING ? uint(j) % SLOTS : uint(j);
+                const uint from = ((batch * SLOTS + slot) * KEY_HEADS + key_head) * DV + 4 * c;
+                vec4 found = vec4(0.0);
+                if (DV % 4 == 0) found = Vec4s(uint64_t(values) + 4ul * from).at[0];
+                else for (uint e = 0; e < min(4u, DV - 4 * c); e++) found[e] = values.at[from + e];
+                value[n] = counts ? found : vec4(0.0);
+                weight[n] = score[i];
+            }
+            [[unroll]] for (uint n = 0; n < AT_ONCE; n++) mixed = fma(vec4(weight[n]), value[n], mixed);
+        }
+        if (FRESH && slice == 0 && p - first >= 0 && p - first < count) {
+            vec4 found = vec4(0.0);
+            for (uint e = 0; e < min(4u, DV - 4 * c); e++) found[e] = v.at[at_v + 4 * c + e];
+            mixed = fma(vec4(score[p - first]), found, mixed);
         }
         sums[slice * PADDED_V + c] = mixed;
     }

@@ -20,7 +20,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint LOCAL = 512;
 layout(constant_id = 2) const uint SUBGROUPS = 64;
-const uint EACH = 16;                                   // loads of an invocation under way at once
+const uint EACH = 8;                                    // loads of an invocation under way at once
 
 layout(push_constant, scalar) uniform Arguments {
     Floats logits, work;

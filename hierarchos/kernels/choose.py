@@ -9,7 +9,8 @@ import numpy as np
 from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Out, Profile, Work
 from hierarchos.kernels.random import philox_reference
 
-LOCAL = 1024  # few would pass Mesa 22.3's 65535 loop iterations at 256k tokens
+LOCAL, SMALL_LOCAL = 1024, 64  # few would pass Mesa 22.3's 65535 loop iterations at 256k tokens; many cost more than they do at a few
+SMALL = 4096  # tokens of a small vocabulary
 WORDS = 16  # of the settings
 
 
@@ -153,11 +154,12 @@ def lower_choose(inputs: list[Operand], profile: Profile) -> Lowering:
     """One workgroup a row."""
     rows, vocabulary = inputs[0].shape
     refs = (In(0), Work(0, 4 * rows * vocabulary), In(1), Out(0, read=True), Out(1, read=True), Out(2, read=True), Out(3, read=True))
+    local = SMALL_LOCAL if vocabulary <= SMALL else LOCAL
     launch = Launch(
         "choose",
         (rows, 1, 1),
         (*refs, U32(vocabulary), U32(inputs[5].shape[1])),
-        (LOCAL, LOCAL, LOCAL // 4),
+        (local, local, local // 4),
         "choose",
         8.0 * rows * vocabulary,
         4.0 * rows * vocabulary,

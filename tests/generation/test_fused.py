@@ -42,7 +42,9 @@ OTHERS = {"bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 4}, "cohere2": {"
 
 def model_of(name):
     own = CONFIGS.get(name, OTHERS.get(name, {}))
-    return resolve({"model_type": name, "vocab_size": 40, **own} if {"n_embd", "n_head"} & own.keys() else {"model_type": name, **WIDE, **own})
+    return resolve(
+        {"model_type": name, "vocab_size": 40, **own} if {"n_embd", "n_head"} & own.keys() else {"model_type": name, **WIDE, **own}
+    )
 
 
 def graphs(name):
