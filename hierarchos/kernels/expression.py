@@ -121,7 +121,8 @@ def result_dtype(primitive: str, operands: list[str], attributes: tuple) -> str:
     kind = PRIMITIVES[primitive].kind
     if len(operands) != PRIMITIVES[primitive].arity:
         raise TypeError(f"{primitive} takes {PRIMITIVES[primitive].arity} operands, got {len(operands)}")
-    if kind == "cast" and set(operands + [attributes[0]]) & set(HALVES) and not set(operands + [attributes[0]]) <= {*HALVES, "f32"}:
+    types = {*operands, *attributes[:1]}
+    if kind == "cast" and types & set(HALVES) and not types <= {*HALVES, "f32"}:
         raise TypeError(f"cast from {operands[0]} to {attributes[0]} goes through f32")
     if kind in ("constant", "cast"):
         return attributes[0]
