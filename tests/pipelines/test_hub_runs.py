@@ -48,7 +48,7 @@ def told(place: Place, name: str) -> dict:
 
 
 def test_run_from_the_hub_notes_its_commits_and_repeats_offline(place, hub):
-    words = ["finetune", *HUB, *SHORT, "train.accumulation=1", STAGES]
+    words = ["finetune", "peft=none", *HUB, *SHORT, "train.accumulation=1", STAGES]
     hub.fail("model.safetensors", cut_after(1000))
     status, _, err = run(place, *words, "run.dir=online")
     assert status == 0, err
@@ -98,7 +98,7 @@ def test_local_paths_need_no_socket(place, package, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     shutil.copytree(package, place.path / "pkg")
     place.write("rows.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-    words = ["finetune", "model.path=pkg", "data=jsonl", "data.path=rows.jsonl", "data.validation_fraction=0.3", *SHORT]
+    words = ["finetune", "peft=none", "model.path=pkg", "data=jsonl", "data.path=rows.jsonl", "data.validation_fraction=0.3", *SHORT]
     ended = place.call(*words, "train.accumulation=1", "run.dir=run", "prompt=3 and")
     assert ended.status == 0, ended.err
     assert [stage["status"] for stage in told(place, "run")["stages"].values()] == ["done"] * 6
