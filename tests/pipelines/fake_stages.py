@@ -76,14 +76,3 @@ class Tell(BaseStage):
 
     def run(self, context):
         return {"told": context.config.generate.prompt}
-
-
-class Tell(BaseStage):
-    """Says the prompt."""
-
-    name = "tell"
-    groups = ("generate",)
-    inputs = ("words", "learn")
-
-    def run(self, context):
-        return {"told": context.config.generate.prompt}
