@@ -26,6 +26,7 @@ COMMANDS = {
     "rerun": "repeat a finished run from its directory and compare the results [RUN] [--tolerance X] [device=SELECT]",
     "crate": "describe a run directory as a Workflow Run RO-Crate, for archives [RUN] [--zip]",
     "compare": "put runs side by side: settings that differ, figures, the best RUN RUN ... | SWEEP [--csv | --json]",
+    "report": "write one HTML page about a run or a sweep: curves, texts, time, memory RUN|SWEEP [--to FILE]",
     "check": "check configuration files without running anything [FILES]",
 }
 FLAGS = {"-m": "multirun", "--multirun": "multirun", "--explain": "explain", "--dry-run": "dry_run", "--cfg": "cfg",

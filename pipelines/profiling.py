@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 ROWS = 20          # kernels in the table
 
 
-def kernel_table(progress: Progress, programs: Mapping[tuple, Program]) -> None:
-    """For each program: the kernels that took most time in its last replay."""
+def kernel_table(progress: Progress, programs: Mapping[tuple, Program]) -> dict[str, dict]:
+    """For each program: the kernels that took most time in its last replay. Returns {program: {kernel: {"calls": n, "ms": time}}}."""
+    told = {}
     for key, program in programs.items():
         seconds, counts = defaultdict(float), defaultdict(int)
         for label, took in program.timings():
@@ -27,4 +28,6 @@ def kernel_table(progress: Progress, programs: Mapping[tuple, Program]) -> None:
             rest = sum(seconds[label] for label in largest[ROWS:])
             rows.append([f"{len(largest) - ROWS} more", "", f"{rest * 1e3:.3f}", f"{rest / total:.1%}"])
         name = " ".join(str(part) for part in key)
+        told[name] = {label: {"calls": counts[label], "ms": seconds[label] * 1e3} for label in largest}
         progress.table(f"GPU time of {name}: {total * 1e3:.3f} ms", ["kernel", "calls", "ms", "share"], rows)
+    return told

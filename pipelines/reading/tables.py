@@ -20,7 +20,10 @@ def text_of(name: str, figure: Figure | None) -> str:
         return ""
     scale = 2**20 if name == "peak_bytes" else 1
     mean = shown(float(figure.mean / scale))
-    return mean if figure.spread is None else f"{mean} ± {figure.spread / scale:.2g}"
+    if figure.spread is None:
+        return mean
+    spread = figure.spread / scale
+    return f"{mean} ± {spread:.0f}" if spread >= 100 else f"{mean} ± {spread:.2g}"
 
 
 def markdown(found: Comparison) -> str:

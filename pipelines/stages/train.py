@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.files import write_json
 from pipelines.hashing import hash_json
 from pipelines.memory import refuse_hopeless, require_memory, table_of
 from pipelines.profiling import kernel_table
@@ -79,8 +80,9 @@ class Train(BaseStage):
         with account_of_loss(trainer):
             result = trainer.run()
         if config.run.profile:
-            kernel_table(context.progress, trainer.step.programs)
-        return facts_of(result, context.run.path, model.size) | {"planned_bytes": need.total, "peak_bytes": context.device.memory.peak}
+            write_json(context.run.stage_folder(self.name) / "kernels.json", kernel_table(context.progress, trainer.step.programs))
+        memory = {"planned_bytes": need.total, "peak_bytes": context.device.memory.peak, "memory": dict(need.items)}
+        return facts_of(result, context.run.path, model.size) | memory
 
 
 def planned_need(context: Context, model: Model, train: BatchStream, validation: Sequence[dict]) -> Need:
