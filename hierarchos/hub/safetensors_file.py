@@ -53,14 +53,15 @@ class TensorFile:
             self._bytes.madvise(mmap.MADV_WILLNEED if needed else mmap.MADV_DONTNEED, start, stop - start)
 
 
-def write_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
     """Writes float32 tensors and syncs the file to disk. A value may be lazy: an object with shape, dtype, nbytes and `__array__`,
-    which is called when its turn comes, so that memory for one tensor is enough; see `held.Lazy`, whose dtype may be another."""
+    which is called when its turn comes, so that memory for one tensor is enough; see `held.Lazy`, whose dtype may be another.
+    metadata: of the file, in place of the usual one."""
     import numpy as np
 
     types = {name: stored_type(name, tensor) for name, tensor in tensors.items()}
     order = sorted(tensors, key=lambda name: -ITEM_BYTES[types[name]])      # wide types first, so that each lies at a multiple of its size
-    header, offset = {"__metadata__": {"format": "pt"}}, 0
+    header, offset = {"__metadata__": dict(metadata or {"format": "pt"})}, 0
     for name in order:
         header[name] = {"dtype": types[name], "shape": list(tensors[name].shape), "data_offsets": [offset, offset + tensors[name].nbytes]}
         offset += tensors[name].nbytes

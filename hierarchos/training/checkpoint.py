@@ -34,23 +34,24 @@ class Checkpoint:
 
     @property
     def state_file(self) -> Path:
-        return self.path / STATE
+        return self.path / self.manifest.get("state_file", STATE)
 
 
-def write_checkpoint(folder: Path, step: int, write_state: Callable[[Path], None], facts: dict) -> Checkpoint:
+def write_checkpoint(folder: Path, step: int, write_state: Callable[[Path], None], facts: dict, state: str = STATE) -> Checkpoint:
     """Writes checkpoint `step` below `folder`; until it is complete the earlier ones are all that is seen.
 
-    write_state: writes the state file at the path it is given. Raises UserError when the disk is full; earlier
-    checkpoints are then as they were.
+    write_state: writes the state file at the path it is given, and others beside it; state: its name. Raises UserError when
+    the disk is full; earlier checkpoints are then as they were.
     """
     partial, target = folder / f".step-{step}.partial", folder / f"step-{step}"
     try:
         sweep_partial(folder)
         partial.mkdir(parents=True)
-        write_state(partial / STATE)
-        manifest = {"step": step, **facts, "state_bytes": (partial / STATE).stat().st_size, "state_sha256": file_hash(partial / STATE)}
+        write_state(partial / state)
+        manifest = {"step": step, **facts, "state_file": state, "state_bytes": (partial / state).stat().st_size,
+                    "state_sha256": file_hash(partial / state)}
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        for path in (partial / STATE, partial / MANIFEST, partial):
+        for path in (partial / state, partial / MANIFEST, partial):
             sync(path)
         if target.exists():
             shutil.rmtree(target)
@@ -76,8 +77,9 @@ def checkpoints(folder: Path) -> list[Checkpoint]:
             manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        if isinstance(manifest, dict) and (path / STATE).exists() and (path / STATE).stat().st_size == manifest.get("state_bytes"):
-            found.append(Checkpoint(path, manifest))
+        whole = Checkpoint(path, manifest) if isinstance(manifest, dict) else None
+        if whole and whole.state_file.exists() and whole.state_file.stat().st_size == manifest.get("state_bytes"):
+            found.append(whole)
     return sorted(found, key=lambda c: c.step)
 
 

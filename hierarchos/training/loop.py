@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from hierarchos.training.checkpoint import Checkpoint, latest_checkpoint, prune, verify, write_checkpoint
+from hierarchos.training.checkpoint import STATE, Checkpoint, latest_checkpoint, prune, verify, write_checkpoint
 from hierarchos.training.errors import NotFinite
 from hierarchos.training.graphs import GRADIENTS, PARAMETERS
 from hierarchos.training.metrics import MetricsFile
@@ -100,6 +100,8 @@ class Trainer:
         self.step = TrainStep(self.state, settings, seed, profile)
         self.counters = Counters()
         self.last_loss: float | None = None
+
+    state_name = STATE                              # of the file that holds a checkpoint's tensors
 
     @property
     def checkpoint_folder(self) -> Path:
@@ -205,7 +207,7 @@ class Trainer:
         if known and known.step == self.counters.step:
             return known
         facts = {"counters": asdict(self.counters), "seed": self.seed, "fingerprint": self.fingerprint}
-        saved = write_checkpoint(self.checkpoint_folder, self.counters.step, self.state.save, facts)
+        saved = write_checkpoint(self.checkpoint_folder, self.counters.step, self.state.save, facts, self.state_name)
         prune(self.checkpoint_folder, self.settings.keep_last, self.counters.best_step if self.settings.keep_best else None)
         if self.observer:
             self.observer.saved(saved)

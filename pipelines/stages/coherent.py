@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Callable
 from itertools import islice
@@ -224,20 +223,16 @@ class Export(export.Export):
     modules = (*export.Export.modules, *GENERAL)
 
     def run(self, context: Context) -> dict:
-        from hierarchos.models.coherent_v9.config import Config as ModelConfig
-        from hierarchos.models.coherent_v9.package import fresh_buffers, save
+        from hierarchos.models.coherent_v9.package import fresh_buffers, load, save
 
         if not of_run(context):
             return super().run(context)
-        cfg, _, _ = start(context) if context.artefacts["acquire"].facts["model"] is None else (loaded(context).config, None, None)
         source, tokenizer = context.artefacts["acquire"].facts["model"], tokenizer_of(context)
-        folder = context.run.path / context.artefacts["train"].facts["checkpoint"]
-        side = json.loads((folder / "coherent.json").read_text(encoding="utf-8"))
+        trained = load(context.run.path / context.artefacts["train"].facts["checkpoint"])
         special = {"bos_token_id": tokenizer.bos_id, "pad_token_id": tokenizer.pad_id}
         files = export.tokenizer_files(context, SimpleNamespace(raw=special))
-        buffers = fresh_buffers(cfg, side["memory_gate_warmup_step"])
-        save(context.folder / "package", ModelConfig(cfg.values, side["writer"]), export.StateValues(folder / "state.safetensors"), buffers,
-             companions=source, files=files)
+        buffers = fresh_buffers(trained.config, float(trained.buffers["memory_gate_warmup_step"]))         # an empty fast memory
+        save(context.folder / "package", trained.config, trained.values, buffers, companions=source, files=files)
         for path in (context.folder / "package").iterdir():
             path.rename(context.folder / path.name)
         (context.folder / "package").rmdir()

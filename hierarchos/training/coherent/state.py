@@ -1,8 +1,7 @@
 """What training coherent-v9 keeps on a device, and how a checkpoint holds it."""
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,10 @@ from hierarchos.training.settings import OptimizerSettings
 if TYPE_CHECKING:
     import numpy as np
 
+    from hierarchos.training.coherent.sidecar import Flat
+
 DECAYED, PLAIN = 0, 1                               # groups of weight decay
+MOMENTS = {"exp_avg": FIRST, "exp_avg_sq": SECOND}
 
 
 class CoherentState:
@@ -31,6 +33,8 @@ class CoherentState:
         self.memory = Memory(cfg, device, training=True)
         self.store, self.specs = self.memory.store, parameters(cfg)
         self.trained = frozenset(spec.name for spec in self.specs) if trained is None else trained
+        self.classes = {spec.name: "decay" if spec.decay else "no-decay" for spec in self.specs}
+        self.steps, self.session = 0, dict                      # optimizer steps; what a checkpoint says of schedules and data
         for arena in (FIRST, SECOND):
             self.store.mirror(arena, of=PARAMETERS)
         floats = self.store.layout.find(PARAMETERS).spec.size
@@ -44,7 +48,8 @@ class CoherentState:
         groups = np.full(floats // BLOCK, PLAIN, np.uint32)
         for spec in self.specs:
             first = self.store.layout.find(spec.name).offset // (4 * BLOCK)
-            groups[first:first + -(-spec.size // BLOCK)] = DECAYED if spec.decay and spec.name in self.trained else PLAIN
+            decayed = self.classes[spec.name] == "decay" and spec.name in self.trained
+            groups[first:first + -(-spec.size // BLOCK)] = DECAYED if decayed else PLAIN
         return groups
 
     def load(self, values: Mapping[str, np.ndarray]) -> None:
@@ -61,46 +66,55 @@ class CoherentState:
         for spec in self.specs:
             if spec.name not in self.trained:
                 self.store.zero(f"{GRADIENTS}/{spec.name}")
-        o = self.optimizer
+        o, self.steps = self.optimizer, step
         scalars = adamw_scalars(step, [(rate, o.weight_decay), (rate, 0.0)], (o.beta1, o.beta2), o.eps)
         return float(self._update.run({"scalars": scalars})["square_norm"][0]) ** 0.5
 
-    def entries(self) -> Iterator[tuple[str, str]]:
-        """(name in a state file, name in the store) of all that a checkpoint holds."""
-        for arena in (PARAMETERS, FIRST, SECOND):
-            for spec in self.specs:
-                yield f"{arena}/{spec.name}", spec.name if arena == PARAMETERS else f"{arena}/{spec.name}"
-
     def save(self, path: Path) -> None:
-        """Writes the state file of a checkpoint; writer status and warm-up step lie in its metadata's place, `coherent.json` beside it."""
-        from hierarchos.hub.write import write_file, write_tensors
-        from hierarchos.training.state import StoredTensor
+        """Writes a checkpoint's files into the folder of `path`, its model.safetensors; `sidecar` says which they are."""
+        from hierarchos.hub.write import write_file
+        from hierarchos.models.coherent_v9 import package
+        from hierarchos.training.coherent import sidecar
 
-        write_tensors(path, {name: StoredTensor(self.store, held) for name, held in self.entries()})
-        write_file(path.with_name(SIDECAR), json.dumps(self.sidecar(), indent=1) + "\n")
+        cfg, folder = Config(self.cfg.values, dict(vars(self.writer))), path.parent
+        for name, content in package.config_files(cfg).items():
+            write_file(folder / name, content)
+        values = {spec.name: self.store.read(spec.name) for spec in self.specs}
+        package.write_weights(path, cfg, values, package.fresh_buffers(cfg, self.warmup_step))
+        steps = {spec.name: self.steps if self.has_gradient(spec.name) else 0 for spec in self.specs}
+        sidecar.write_optimizer(folder / sidecar.OPTIMIZER, list(steps), self._flat, self.steps, steps, self.classes)
+        extra = {"memory_gate_warmup_start": self.warmup_start, "trained": sorted(self.trained)}
+        sidecar.write_training_state(folder, cfg, self.steps, len(steps), self.session(), extra)
 
-    def sidecar(self) -> dict:
-        from hierarchos.models.coherent_v9.contract import contract_of, digest_of
+    def _flat(self, name: str, kind: str) -> Flat:
+        from hierarchos.training.coherent.sidecar import Flat
 
-        contract = contract_of(self.cfg)
-        return {"architecture_contract": contract, "architecture_contract_sha256": digest_of(contract), "writer": vars(self.writer),
-                "memory_gate_warmup_step": self.warmup_step, "memory_gate_warmup_start": self.warmup_start,
-                "slot_decay_classes": {spec.name: "decay" if spec.decay else "no-decay" for spec in self.specs}}
+        held = f"{MOMENTS[kind]}/{name}"
+        return Flat(lambda: self.store.read(held), self.store.layout.find(held).spec.size)
+
+    def has_gradient(self, name: str) -> bool:
+        """Whether steps change this tensor."""
+        return name in self.trained and (self.cfg.ltm_value_alignment_weight > 0 or not name.startswith("val_proj."))
 
     def restore(self, path: Path) -> None:
-        """Reads what `save` wrote; refuses a checkpoint of another model."""
-        from safetensors import safe_open
-
+        """Reads what `save` wrote; refuses a checkpoint of another model. Decay classes are those of the checkpoint."""
+        from hierarchos.models.coherent_v9 import package
         from hierarchos.models.coherent_v9.contract import check_contract, contract_of
+        from hierarchos.training.coherent import sidecar
 
-        side = json.loads(path.with_name(SIDECAR).read_text(encoding="utf-8"))
-        check_contract(contract_of(self.cfg), side["architecture_contract"], side["architecture_contract_sha256"], str(path.parent),
-                       "nothing was started")
-        with safe_open(path, framework="numpy") as file:
-            for name, held in self.entries():
-                self.store.write(held, file.get_tensor(name))
-        self.writer, self.warmup_step = Writer(**side["writer"]), side["memory_gate_warmup_step"]
-        self.warmup_start = side["memory_gate_warmup_start"]
+        folder = path.parent
+        side, found = sidecar.read_training_state(folder), contract_of(package.read_config(folder))
+        check_contract(contract_of(self.cfg), found, None, str(folder), sidecar.NOT_STARTED)
+        made = package.load(folder)
+        sizes = {spec.name: spec.size for spec in self.specs}
+        optimizer, self.classes = sidecar.read_optimizer(folder / sidecar.OPTIMIZER, sizes)
+        self.load(made.values)
+        for kind, arena in MOMENTS.items():
+            for spec in self.specs:
+                self.store.write(f"{arena}/{spec.name}", optimizer.read(f"optimizer.{spec.name}.{kind}").reshape(spec.shape))
+        self.store.write(DECAY_GROUPS, self._groups(self.store.layout.find(PARAMETERS).spec.size))
+        self.writer, self.warmup_step = Writer(**made.config.status), float(made.buffers[package.WARMUP])
+        self.warmup_start, self.steps = side["engine"]["memory_gate_warmup_start"], side["optimizer_step"]
 
     def first_bad(self, arena: str) -> str | None:
         """The first tensor of an arena, in model order, that holds a value that is not finite."""
@@ -109,5 +123,3 @@ class CoherentState:
         prefix = "" if arena == PARAMETERS else f"{arena}/"
         return next((spec.name for spec in self.specs if not np.isfinite(self.store.read(prefix + spec.name)).all()), None)
 
-
-SIDECAR = "coherent.json"

@@ -1,7 +1,7 @@
 """One optimizer step of coherent-v9: batches in chunks with carried state, their gradients added, then AdamW."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ class CoherentStep:
         self.machine = Machine(state.memory, kind, self.chunk, chunk)
         self.programs: dict = {}
         self.losses: dict[str, float] = {}
+        self.memory_rate: Callable[[int], float | None] = lambda step: None      # of inner updates; None: ltm_lr
 
     def step_program(self, rows: int, length: int):
         """Compiles what a batch of this shape needs, before the first step is timed."""
@@ -56,7 +57,7 @@ class CoherentStep:
         length = span.end - span.start
         return span.start + (min(self.chunk, -(-length // ROUND) * ROUND) if self.padded else length)
 
-    def run(self, batches: Sequence[dict], step: int, rate: float, memory_rate: float | None = None) -> StepResult:
+    def run(self, batches: Sequence[dict], step: int, rate: float) -> StepResult:
         """Step `step` (0-based) over `batches` with learning rate `rate`."""
         batches = [rows_of(batch) for batch in batches]
         masses = [rows.mass() for rows in batches]
@@ -68,7 +69,7 @@ class CoherentStep:
         for number, (rows, mass) in enumerate(zip(batches, masses, strict=True)):
             self.state.warmup_step = self.state.warmup_start + float(step * len(batches) + number)
             scale = mass / total if self.objective.normalization == "weighted-token" else 1.0 / len(batches)
-            score += self.batch(rows, scale, total, memory_rate)
+            score += self.batch(rows, scale, total, self.memory_rate(step))
         norm = self.state.update(step + 1, rate)
         if self.cfg.ltm_value_alignment_weight > 0:
             writer = self.state.store.read("val_proj.weight").astype("float64")

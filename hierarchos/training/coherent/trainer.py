@@ -1,12 +1,14 @@
 """The training loop over coherent-v9: the general one with its own state, step and schedule."""
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hierarchos.models.coherent_v9.chunk import Chunk
 from hierarchos.models.coherent_v9.config import Config
+from hierarchos.models.coherent_v9.package import WEIGHTS
 from hierarchos.models.coherent_v9.parameters import parameters
 from hierarchos.training.coherent.schedule import learning_rate, warmup_length
 from hierarchos.training.coherent.state import CoherentState
@@ -25,6 +27,8 @@ class ModelSize:
 class CoherentTrainer(Trainer):
     """Trains a configuration on `train`. trained: names of the tensors that change; None: all of them."""
 
+    state_name = WEIGHTS
+
     def __init__(self, cfg: Config, settings: TrainSettings, train: Batches, validation: Sequence[dict], device, folder: Path, *,
                  shape: tuple[int, int], padded: bool, seed: int = 0, observer: Observer | None = None, fingerprint: str = "",
                  objective: Objective | None = None, trained: frozenset[str] | None = None,
@@ -37,12 +41,48 @@ class CoherentTrainer(Trainer):
         self.step = CoherentStep(self.state, *shape, padded, objective or Objective(grad_clip=settings.max_grad_norm or 1.0), chunk)
         self.counters = Counters()
         self.last_loss = None
+        self.state.session, self.step.memory_rate = self.session, self.memory_rate
 
     def rate(self, number: int) -> float:
         """The model's own cosine where the schedule is one: its warm-up starts at the lowest rate, not at 0."""
         schedule, highest = self.settings.schedule, self.settings.learning_rate
         if schedule.name != "cosine":
             return super().rate(number)
-        warmup = schedule.warmup
-        length = warmup_length(self.steps, int(warmup) if warmup >= 1 else 0, warmup if warmup < 1 else 0.0)
-        return learning_rate(number, self.steps, highest, highest * schedule.floor, length)
+        return learning_rate(number, self.steps, highest, highest * schedule.floor, self.warmup())
+
+    def warmup(self) -> int:
+        """Steps of the warm-up: a number of them, or a share of all where it is below 1."""
+        given = self.settings.schedule.warmup
+        return warmup_length(self.steps, int(given) if given >= 1 else 0, given if given < 1 else 0.0)
+
+    def memory_rate(self, number: int) -> float:
+        """Rate of the fast memory's inner updates in step `number`: half a cosine from ltm_lr to the lowest rate of training."""
+        lowest = min(self.cfg.ltm_lr, self.settings.learning_rate * self.settings.schedule.floor)
+        return learning_rate(number, self.steps, self.cfg.ltm_lr, lowest, 0) if self.cfg.ltm_lr > 0 else 0.0
+
+    def session(self) -> dict:
+        """Where the run stands, as checkpoints say it."""
+        settings, done, epoch = self.settings, self.counters.step, len(self.train_batches)
+        batches, last = done * settings.accumulation, max(done - 1, 0)
+        inner = self.cfg.ltm_training_mode == "inner-update"
+        rates = [self.rate(last)] * 2                                       # of both groups of weight decay
+        main = {"enabled": settings.schedule.name != "constant", "step": done, "total_steps": self.steps,
+                "max_lr": settings.learning_rate, "min_lr": settings.learning_rate * settings.schedule.floor, "warmup_steps": self.warmup(),
+                "base_lrs": [settings.learning_rate] * 2, "last_lrs": rates, "step_count": done}
+        memory = {"enabled": inner, "step": done if inner else 0, "last_lrs": [self.memory_rate(last) if inner else self.cfg.ltm_lr]}
+        cursor = {"seed": self.seed, "epoch": batches // epoch, "batch": batches % epoch}
+        return {"completed_epoch": cursor["epoch"], "mid_epoch_step": cursor["batch"], "main_lr_scheduler": main,
+                "ltm_lr_scheduler": memory, "effective_training_config": plain(settings), "skipped_train_batches": 0,
+                "data_stream_cursor": cursor, "execution_policy": {"precision": "fp32", "accumulation_normalization":
+                                                                   self.step.objective.normalization}}
+
+
+def plain(settings) -> dict:
+    """Settings as JSON holds them; numbers that it cannot hold become text."""
+    def told(value):
+        if isinstance(value, dict):
+            return {str(key): told(inner) for key, inner in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [told(inner) for inner in value]
+        return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return told(asdict(settings))
