@@ -11,7 +11,7 @@ from hierarchos.generation.coherent.session import CoherentSession
 from hierarchos.models.coherent_v9 import state as states
 from hierarchos.models.coherent_v9.config import resolve
 from hierarchos.models.coherent_v9.memory import FastMemory, writer_values
-from tests.coherent_v9.cases import case, vectors
+from tests.coherent_v9.cases import STEPS, case, vectors
 
 
 def session(golden, device, **how) -> CoherentSession:
@@ -33,7 +33,7 @@ def greedy(chat: CoherentSession, logits, count: int):
     return tokens, np.array(seen)
 
 
-@pytest.mark.parametrize("name", ["full_random", "act_deep", "wide_asym", "no_rosa", "warmup_gates", "depth_one"])
+@pytest.mark.parametrize("name", [name for name in STEPS if "gen.tokens" in case(name).tensors])
 def test_prefill_and_greedy_text(name, device):
     golden, t = case(name), case(name).tensors
     chat = session(golden, device)
