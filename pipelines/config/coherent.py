@@ -21,6 +21,9 @@ class CoherentConfig:
     normalization: str = setting("weighted-token", choices=("weighted-token", "microbatch"))
     """How batches of one step are weighed: by their label weights, or all alike."""
 
+    length_buckets: int = setting(0, at_least=0)
+    """Rows of so many batches are sorted by length before they become batches, which saves padding (data.pad_to=longest); 0: not."""
+
     repetition_penalty: float = setting(1.2, above=0)
     """Chat and generate: above 1, tokens of the answer become less likely to come again."""
 

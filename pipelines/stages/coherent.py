@@ -114,10 +114,12 @@ def start(context: Context) -> tuple[ModelConfig, dict, float]:
 
 
 def stream(context: Context, name: str, batch_size: int, shuffle: bool) -> BatchStream | None:
-    """Batches of a token file, or None where there is none."""
+    """Batches of a token file in the portable order, or None where there is none."""
+    from hierarchos.data.portable_order import PortableStream
     from pipelines.stages.packages import batches
 
-    return batches(context, name, SimpleNamespace(task="causal"), batch_size, shuffle)
+    made = batches(context, name, SimpleNamespace(task="causal"), batch_size, shuffle)
+    return None if made is None else PortableStream(made.file, made.options, context.config.coherent.length_buckets)
 
 
 def trained_names(config: Config, cfg: ModelConfig) -> frozenset[str] | None:
@@ -139,7 +141,8 @@ class Train(train.Train):
     modules = ("hierarchos", *GENERAL)
 
     def settings(self, config: Config) -> dict:
-        extra = {"coherent": [config.coherent.trained, config.coherent.max_ce_for_backward, config.coherent.normalization]}
+        extra = {"coherent": [config.coherent.trained, config.coherent.max_ce_for_backward, config.coherent.normalization,
+                              config.coherent.length_buckets]}
         return super().settings(config) | (extra if applies(config) else {})
 
     def run(self, context: Context) -> dict:

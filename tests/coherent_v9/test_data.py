@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from hierarchos.data.options import EncodeOptions
+import numpy as np
+
+from hierarchos.data.options import BatchOptions, EncodeOptions
+from hierarchos.data.portable_order import PortableStream, Shuffler
+from hierarchos.data.token_file import TokenFile
 from hierarchos.data.weighing import fitting_pair, pair_weights
+from tests.coherent_v9.cases import vectors
 
 
 def test_the_beginning_of_an_answer_counts_more_and_its_end_does_not():
@@ -23,3 +28,35 @@ def test_a_long_pair_keeps_reserved_tokens_of_its_answer():
     assert fitting_pair(options, ids, 10) == ([5, 6, 7, 8, 9, 20, 21, 99], 5)
     assert fitting_pair(options, [1, 2, 20, 21, 22, 23, 24, 25, 26, 99], 2) == ([1, 2, 20, 21, 22, 23, 24, 99], 2)
     assert fitting_pair(EncodeOptions(on_long_row="truncate", max_length=7), ids, 10) == (ids, 10)
+
+
+def test_the_order_of_rows_is_that_of_the_reference():
+    for entry in vectors()["portable_permutation"]:
+        assert Shuffler(entry["seed"], entry["epoch"]).shuffle(list(range(entry["n"]))) == entry["permutation"]
+
+
+def stream(buckets: int = 0, **options) -> PortableStream:
+    """Documents of 2, 3, ... 12 tokens."""
+    sizes = np.arange(2, 13)
+    file = TokenFile(np.arange(sizes.sum()) % 7, np.concatenate([[0], np.cumsum(sizes)]), np.ones(sizes.sum(), np.uint8))
+    how = BatchOptions(batch_size=2, sequence_length=16, layout="pad", pad_to="longest", pad_multiple=1, seed=5, **options)
+    return PortableStream(file, how, buckets)
+
+
+def test_batches_come_in_the_portable_order():
+    made = stream()
+    for epoch in range(2):
+        rows = [row for step in range(len(made)) for row in made.rows_of(epoch * len(made) + step).tolist()]
+        assert rows == Shuffler(5, epoch).shuffle(list(range(len(made.plan))))
+    assert stream(shuffle=False).rows_of(1).tolist() == [2, 3]
+
+
+def test_buckets_keep_rows_of_like_length_together():
+    made = stream(buckets=3)
+    batches = [made.rows_of(step).tolist() for step in range(len(made))]
+    assert sorted(row for batch in batches for row in batch) == list(range(11))
+    shuffler = Shuffler(5, 0)
+    order = shuffler.shuffle(list(range(11)))
+    sorted_rows = [row for start in (0, 6) for row in sorted(order[start : start + 6], key=lambda row: -row)]
+    assert batches == shuffler.shuffle([sorted_rows[start : start + 2] for start in range(0, 11, 2)])
+    assert made.batch(0)["ids"].shape[0] == 2 and len({tuple(batch) for batch in batches}) == len(made)

@@ -1,10 +1,7 @@
-"""Learning rate and order of rows as the specification has them."""
+"""Learning rate as the specification has it."""
 from __future__ import annotations
 
 import math
-
-GOLDEN = 0x9E3779B97F4A7C15
-MASK = (1 << 64) - 1
 
 
 def warmup_length(total: int, steps: int, ratio: float) -> int:
@@ -22,22 +19,3 @@ def learning_rate(update: int, total: int, highest: float, lowest: float, warmup
     length = max(1, total - warmup)
     at = min(max(update - warmup, 0), length)
     return highest * (floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * at / length)))
-
-
-def splitmix64(state: int) -> tuple[int, int]:
-    """(number, next state) of the generator SplitMix64."""
-    state = (state + GOLDEN) & MASK
-    z = state
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-    return z ^ (z >> 31), state
-
-
-def permutation(count: int, seed: int, epoch: int) -> list[int]:
-    """Order of rows in an epoch: Fisher-Yates with SplitMix64, the same in every implementation."""
-    order, state = list(range(count)), (seed + epoch * GOLDEN) & MASK
-    for last in range(count - 1, 0, -1):
-        number, state = splitmix64(state)
-        other = number % (last + 1)
-        order[last], order[other] = order[other], order[last]
-    return order
