@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hierarchos.models.coherent_v9.rosa import NONE, Automaton
+from hierarchos.models.coherent_v9.suffix_ends import PathMarks
 from tests.coherent_v9.cases import vectors
 
 
@@ -56,7 +58,20 @@ def test_time_of_text_grows_with_its_length_not_its_square():
     assert seconds(16000) < 40 * max(seconds(2000), 1e-3)
 
 
-def test_the_bound_of_the_default_keeps_repetition_cheap():
-    begun = time.process_time()
-    Automaton(512).feed_all([1] * 5000)  # unbounded, marking the suffixes of such a stream takes the square of its length
-    assert time.process_time() - begun < 10
+@pytest.mark.parametrize("period", [1, 2, 7])
+def test_repetition_costs_each_token_little(period):
+    """Following suffix links would take the square of the length: 200 million links here."""
+    tokens = list(range(period)) * (20000 // period)
+    made, begun = Automaton(), time.process_time()
+    told = made.feed_all(tokens)
+    assert made.followed < 32 * 20000 and time.process_time() - begun < 20
+    assert told[period:] == [(i + 1) % period for i in range(period, len(tokens))]
+
+
+@given(st.lists(st.integers(0, 3), max_size=40), st.integers(0, 40))
+def test_marks_along_paths_change_no_prediction(tokens, cut):
+    plain, kept = Automaton(), Automaton()
+    assert kept.feed_all(tokens[:cut]) == plain.feed_all(tokens[:cut])
+    kept.paths = PathMarks(kept.link, kept.last_end)
+    assert kept.feed_all(tokens[cut:]) == plain.feed_all(tokens[cut:])
+    assert kept.to_json() == plain.to_json()
