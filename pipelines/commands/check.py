@@ -4,16 +4,11 @@ Composes and checks every pipeline and every experiment, or the given files of c
 """
 from __future__ import annotations
 
-import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 from hierarchos.errors import UserError, nearest
 from pipelines.settings.folders import Folders
-
-WORKERS = 4
 
 
 def run(words: list[str]) -> int:
@@ -28,26 +23,9 @@ def run(words: list[str]) -> int:
 
 
 def checked(aims: list[tuple[str, list[str]]], folders: Folders) -> list[tuple[str, str | None]]:
-    """Title and mistakes of each; shared among a few processes where there are many and the system can part them cheaply."""
-    from pipelines.settings import effect, resolve  # noqa: F401 (imported before the processes part)
-    from pipelines.settings.compose import hydra_for, many
+    """Title and mistakes of each."""
+    from pipelines.settings.many import many
 
-    hydra_for(folders)
-    workers = min(os.cpu_count() or 1, WORKERS, len(aims) // 6)
-    if workers < 2 or sys.platform != "linux":
-        with many(folders):
-            return [check(*aim, folders) for aim in aims]
-    parts = [(aims[start::workers], folders) for start in range(workers)]
-    with ProcessPoolExecutor(workers, get_context("fork")) as pool:
-        results = list(pool.map(check_some, parts))
-    return [results[number % workers][number // workers] for number in range(len(aims))]
-
-
-def check_some(part: tuple[list[tuple[str, list[str]]], Folders]) -> list[tuple[str, str | None]]:
-    """The share of one process."""
-    from pipelines.settings.compose import many
-
-    aims, folders = part
     with many(folders):
         return [check(*aim, folders) for aim in aims]
 

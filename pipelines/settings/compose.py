@@ -2,8 +2,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -30,6 +29,7 @@ PLUGINS = {              # what brings a launcher or sweeper beside Hydra's own
                  "submitit_slurm": "hydra-submitit-launcher", "ray": "hydra-ray-launcher"},
     "sweeper": {"basic": "hydra-core", "optuna": "hydra-optuna-sweeper", "ax": "hydra-ax-sweeper", "nevergrad": "hydra-nevergrad-sweeper"},
 }
+UNREAD = ("output", "help", "hydra_help", "hydra_logging", "job_logging", "env")       # hydra/...: files that decide nothing about a run
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,6 @@ def hydra_for(folders: Folders) -> Hydra:
     return _instance(folders)
 
 
-@contextmanager
-def many(folders: Folders) -> Iterator[None]:
-    """While it lasts, files are read once for all compositions."""
-    loader = _instance(folders).config_loader
-    before = loader.repository
-    loader.repository = source.KeptAnswers(before)
-    try:
-        yield
-    finally:
-        loader.repository = before
-
-
 @lru_cache(maxsize=1)
 def _instance(folders: Folders) -> Hydra:
     """Files are read for each composition; only the search path and the schema are kept."""
@@ -96,7 +84,10 @@ def _instance(folders: Folders) -> Hydra:
 
 def compose(request: Request) -> DictConfig:
     """The composed configuration of a single run, interpolations not yet resolved."""
-    return without_hydra(load(hydra_for(request.folders), request.all_overrides, RunMode.RUN))
+    overrides = request.all_overrides
+    if not any(override.lstrip("+~").startswith("hydra") for override in overrides):
+        overrides += [f"~hydra/{name}" for name in UNREAD]
+    return without_hydra(load(hydra_for(request.folders), overrides, RunMode.RUN))
 
 
 def required_keys(request: Request) -> set[str]:

@@ -1,9 +1,6 @@
 """How Hydra reads our configuration files: like its own file source, but a file's package never depends on a header line's place."""
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
@@ -32,34 +29,6 @@ class HierarchosConfigSource(FileConfigSource):
         result.header |= {"package": package or "_global_", MARKS: marked(result.config, package)}
         required.update(result.header[MARKS])
         return result
-
-
-class KeptAnswers:
-    """A repository of configuration files that answers a question only once: for many compositions while no file changes."""
-
-    ASKED = ("load_config", "group_exists", "config_exists", "get_group_options")
-
-    def __init__(self, repository: object):
-        self.repository = repository
-        self.answers: dict[tuple, object] = {}
-
-    def __getattr__(self, name: str) -> object:
-        method = getattr(self.repository, name)
-        return partial(self.ask, name, method) if name in self.ASKED else method
-
-    def __deepcopy__(self, _: dict) -> KeptAnswers:
-        return self                               # Hydra copies its repository for each composition
-
-    def ask(self, name: str, method: Callable, *arguments: object, **named: object) -> object:
-        """The kept answer, or a new one; what a file requires is noted for each composition."""
-        question = (name, arguments, tuple(sorted(named.items())))
-        if question not in self.answers:
-            self.answers[question] = method(*arguments, **named)
-        answer = self.answers[question]
-        if isinstance(answer, ConfigResult):
-            required.update(answer.header.get(MARKS) or [])
-            return copy.deepcopy(answer)                        # Hydra merges into what it is given
-        return answer
 
 
 required: set[str] = set()      # keys that the files read since the last `forget` mark with ???; merging would drop the mark

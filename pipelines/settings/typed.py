@@ -35,5 +35,8 @@ def _field(field: dataclasses.Field, hint: type) -> tuple[str, object, dataclass
 
 def build(cls: type, values: dict) -> object:
     """A frozen `cls` from nested dictionaries that hold every field."""
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     return cls(**{name: build(hints[name], value) if dataclasses.is_dataclass(hints[name]) else value for name, value in values.items()})
+
+
+_hints = cache(typing.get_type_hints)

@@ -20,7 +20,8 @@ from pipelines import execute
 from pipelines.config import Config
 from pipelines.files import write_json, write_text
 from pipelines.manifest import job_hash
-from pipelines.settings.compose import Request, check_request, many
+from pipelines.settings.compose import Request, check_request
+from pipelines.settings.many import many
 from pipelines.settings.problems import raise_all
 from pipelines.settings.resolve import as_dict
 from pipelines.settings.typed import build

@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 from hierarchos.models.registry import FAMILIES, resolve
 from hierarchos.resources import resource
-from pipelines.settings import compose
+from pipelines.settings import many
 from pipelines.settings.folders import Folders
 from validation import presets
 
@@ -32,7 +32,7 @@ def test_preset_is_a_model_of_its_family(family):
 
 
 def test_every_preset_composes():
-    with compose.many(Folders.find(None)):
+    with many.many(Folders.find(None)):
         for family in FAMILIES:
             assert presets.composed(family).model.config["model_type"] == family
 

@@ -127,7 +127,8 @@ _hierarchos; printf '%s\\n' "${COMPREPLY[@]}\""""
 
 
 def test_files_that_are_read_once_for_many_compositions_do_not_leak_into_each_other(place):
-    from pipelines.settings.compose import check_request, compose, many
+    from pipelines.settings.compose import check_request, compose
+    from pipelines.settings.many import many
 
     place.write("configs/experiment/a.yaml", "defaults:\n  - override /model: hub\nmodel:\n  repo: owner/name\ntrain:\n  steps: 3\n")
     place.write("configs/experiment/b.yaml", "train:\n  batch_size: 2\n")
