@@ -25,6 +25,7 @@ from pipelines.settings.problems import raise_all
 from pipelines.settings.resolve import as_dict, resolve
 from pipelines.stage import Context, Stage
 from pipelines.summary import closing
+from pipelines.tracking.tracker import check_tracker, tracked
 
 
 @dataclass
@@ -99,6 +100,7 @@ def prepare_saved(config: Config) -> Job:
 def ready(config: Config, stages: list[Stage]) -> Job:
     """A job whose stages and device have been looked at."""
     check_stages(stages, config)
+    check_tracker(config)
     stages = cut(stages, config.run.until)
     device = find_device(config.device) if any(stage.uses_device for stage in stages) else None
     if device is not None:
@@ -127,7 +129,8 @@ def run(job: Job, sweep: str | None = None) -> RunDirectory:
     with directory.at_work():
         job.progress.line(f"run: {directory.path}")
         context = Context(job.config, directory, job.progress, resuming=job.earlier is not None)
-        Runner(context, job.cache_for(directory.path), before).run(job.stages)
+        with tracked(job.config, directory, job.progress) as context.tracker:
+            Runner(context, job.cache_for(directory.path), before).run(job.stages)
         closing(job.progress, directory)
     return directory
 

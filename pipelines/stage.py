@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pipelines.config import Config
     from pipelines.progress import Progress
     from pipelines.run_directory import RunDirectory
+    from pipelines.tracking.tracker import Tracker
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Context:
     resuming: bool = False
     looked_at: Path = Path()
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("hierarchos"))
+    tracker: Tracker | None = None
     _device: object = None
 
     @property

@@ -12,6 +12,7 @@ from pipelines.config.precision import PrecisionConfig
 from pipelines.config.results import EvaluateConfig, ExportConfig, GenerateConfig
 from pipelines.config.run import PipelineConfig, RunConfig, SweepConfig
 from pipelines.config.tokenizer import TokenizerConfig
+from pipelines.config.tracker import TrackerConfig
 from pipelines.config.train import TrainConfig
 
 SHORT = {"prompt": "generate.prompt", "device": "device.select"}   # KEY=VALUE on the command line
@@ -56,6 +57,9 @@ class Config:
 
     precision: PrecisionConfig = field(default_factory=PrecisionConfig)
     """Number formats."""
+
+    tracker: TrackerConfig = field(default_factory=TrackerConfig)
+    """Where figures are also sent."""
 
     run: RunConfig = field(default_factory=RunConfig)
     """Seeds, folders and resuming."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.hashing import hash_folder
+from pipelines.reading.model_card import model_card
 from pipelines.stages.adapters import adapted_model, export_adapter, trains_adapter
 from pipelines.stages.base import BaseStage
 from pipelines.stages.checks import check_new_folder
@@ -95,11 +96,12 @@ class StateValues(Mapping):
 
 
 def tokenizer_files(context: Context, model: Model) -> dict[str, str]:
-    """Tokenizer files, and the generation settings with the end tokens that were trained."""
+    """Tokenizer files, the generation settings with the end tokens that were trained, and the model card."""
     folder = context.artefacts["tokenize"].folder / TOKENIZER
     files = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.iterdir())}
     stop = stop_ids(context)
     ids = {name: model.raw.get(name) for name in ("bos_token_id", "pad_token_id") if model.raw.get(name) is not None}
+    files["README.md"] = model_card(context.config, context.run.manifest, trains_adapter(context.config), dict(model.raw))
     files["generation_config.json"] = json.dumps({**ids, "eos_token_id": stop[0] if len(stop) == 1 else stop}, indent=2) + "\n"
     return files
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pipelines.config import Config
     from pipelines.stage import Context
 
+TRACKED = ("loss", "learning_rate", "gradient_norm", "loss_scale")
 NOT_TRAINED = ("adapters", "active")       # settings of peft that are for using adapters
 
 
@@ -155,7 +156,7 @@ class ProgressObserver:
     """Shows steps on the progress bar."""
 
     def __init__(self, context: Context):
-        self.progress, self.log = context.progress, context.log
+        self.progress, self.log, self.tracker = context.progress, context.log, context.tracker
         self.bar = None
         self.validation = {}
 
@@ -171,12 +172,17 @@ class ProgressObserver:
     def stepped(self, report: StepReport) -> None:
         rate = f"{report.tokens / report.seconds:.0f} tokens/s"
         self.log.debug("step %d loss %.6f gradient norm %.4f", report.step, report.loss, report.gradient_norm)
+        if self.tracker is not None:
+            self.tracker.log(report.step, {f"train/{name}": value for name in TRACKED if (value := getattr(report, name)) is not None}
+                             | {"train/tokens_per_second": report.tokens / report.seconds})
         self.bar.update(report.step, loss=report.loss, **self.validation, rate=rate)
         if report.step == report.steps:
             self.bar.finish()
 
     def validated(self, step: int, loss: float, best: bool) -> None:
         self.validation = {"validation": loss}
+        if self.tracker is not None:
+            self.tracker.log(step, {"validation/loss": loss})
         self.log.info("step %d validation loss %.6f%s", step, loss, " (best)" if best else "")
 
     def saved(self, checkpoint: object) -> None:
