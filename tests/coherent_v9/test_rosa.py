@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hierarchos.models.coherent_v9.config import resolve
+from hierarchos.models.coherent_v9.feeds import Rows
+from hierarchos.models.coherent_v9.foretell import Foretold, predictions
 from hierarchos.models.coherent_v9.rosa import NONE, Automaton
 from hierarchos.models.coherent_v9.suffix_ends import PathMarks
 from tests.coherent_v9.cases import vectors
@@ -75,3 +80,28 @@ def test_marks_along_paths_change_no_prediction(tokens, cut):
     kept.paths = PathMarks(kept.link, kept.last_end)
     assert kept.feed_all(tokens[cut:]) == plain.feed_all(tokens[cut:])
     assert kept.to_json() == plain.to_json()
+
+
+def rows(mask) -> Rows:
+    return Rows.of(np.random.default_rng(0).integers(0, 4, np.shape(mask)), mask=mask)
+
+
+def test_predictions_of_a_batch_are_made_ahead():
+    cfg, mask = resolve({"architecture_revision": "v9", "vocab_size": 9, "rosa_max_context": 5}), np.ones((2, 23), int)
+    mask[1, 9:] = 0
+    given, automata = rows(mask), [Automaton(5), Automaton(5)]
+    ahead = Foretold(cfg, given, 8)
+    for start in (0, 8, 16):
+        assert np.array_equal(ahead.columns(start, min(start + 8, 23)), predictions(automata, given, start, start + 8))
+    assert (predictions([Automaton(), Automaton()], given, 0, 23)[1, 9:] == NONE).all()
+    assert [len(automaton.tokens) for automaton in ahead.automata] == [3, 4]
+
+
+def test_a_thread_makes_them_while_something_else_waits(monkeypatch):
+    """What the device is given first does not wait for the predictions behind it."""
+    gate, seen = threading.Event(), []
+    monkeypatch.setattr(Automaton, "feed_all", lambda self, tokens: (gate.wait(20), seen.append(len(tokens)), [NONE] * len(tokens))[2])
+    ahead = Foretold(resolve({"architecture_revision": "v9", "vocab_size": 9}), rows(np.ones((1, 6), int)), 3)
+    assert not seen
+    gate.set()
+    assert ahead.columns(3, 6).shape == (1, 3) and seen == [3, 3]

@@ -310,3 +310,13 @@ def test_the_writer_is_ready_after_enough_good_updates():
     assert writer.val_proj_trained and writer.val_proj_alignment_best == 0.1
     writer.update(cfg, 0.1, 65.0)
     assert not writer.val_proj_trained
+
+
+def test_the_gates_step_is_that_of_the_batch_also_in_a_last_window(device, tmp_path):
+    """Five batches in windows of two: the last step has the fifth alone."""
+    made = trainer(device, tmp_path, steps=None, accumulation=2, epochs=1.25)
+    made.start(initial_values(SMALL, 3))
+    seen = []
+    for _ in made.remaining_steps():
+        seen.append(made.state.warmup_step)
+    assert seen == [1.0, 3.0, 4.0] and not made.step.coming

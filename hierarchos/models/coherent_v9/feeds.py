@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError
 from hierarchos.models.coherent_v9.config import Config
+from hierarchos.models.coherent_v9.foretell import Foretold, predictions
 from hierarchos.models.coherent_v9.rosa import Automaton
 
 if TYPE_CHECKING:
@@ -108,9 +109,9 @@ def head_feeds(cfg: Config, rows: Rows, start: int, end: int, position: int, lab
             "scalars": np.array([label_scale, token_scale, max_ce], np.float32)}
 
 
-def front_feeds(cfg: Config, rows: Rows, start: int, end: int, position: int, rosa: list[Automaton] | None,
+def front_feeds(cfg: Config, rows: Rows, start: int, end: int, position: int, rosa: list[Automaton] | Foretold | None,
                 warmup_step: float) -> dict[str, np.ndarray]:
-    """Inputs of the front for columns [start, end). rosa: one automaton a row, which the tokens are fed to."""
+    """Inputs of the front for columns [start, end). rosa: one automaton a row, which the tokens are fed to, or what was foretold."""
     import numpy as np
 
     ids, length = rows.ids[:, start:end], end - start
@@ -118,7 +119,7 @@ def front_feeds(cfg: Config, rows: Rows, start: int, end: int, position: int, ro
     feeds = {"ids": ids.T.astype(np.int32), "floor": np.array([gate_floor(cfg, warmup_step)], np.float32),
              "share": (phase / cfg.h_stride).astype(np.float32).reshape(length, 1)}
     if cfg.use_rosa:
-        told = np.array([automaton.feed_all(row) for automaton, row in zip(rosa, ids.tolist(), strict=True)], np.int32).T
+        told = (rosa.columns(start, end) if isinstance(rosa, Foretold) else predictions(rosa, rows, start, end)).T
         known = (told >= 0) & (told < cfg.vocab_size)
         feeds |= {"rosa": np.where(known, told, 0).astype(np.int32), "known": known.astype(np.float32)[..., None]}
     return feeds

@@ -10,6 +10,7 @@ from hierarchos.errors import UserError
 from hierarchos.models.coherent_v9 import feeds
 from hierarchos.models.coherent_v9.chunk import FAST, Chunk, Kind
 from hierarchos.models.coherent_v9.feeds import Rows, Span, plan_spans
+from hierarchos.models.coherent_v9.foretell import Foretold
 from hierarchos.models.coherent_v9.memory import TRAINING, FastMemory, prepared_gradients
 from hierarchos.training.coherent.state import CoherentState
 from hierarchos.training.step import StepResult
@@ -42,6 +43,8 @@ class CoherentStep:
         self.machine = Machine(state.memory, kind, self.chunk, chunk)
         self.programs: dict = {}
         self.losses: dict[str, float] = {}
+        self.window = 0                                     # batches of a whole step; 0: as many as it is given
+        self.coming: dict[int, tuple] = {}                  # (batch, what `ahead` made of it) by identity
         self.memory_rate: Callable[[int], float | None] = lambda step: None      # of inner updates; None: ltm_lr
 
     def step_program(self, rows: int, length: int):
@@ -59,27 +62,40 @@ class CoherentStep:
 
     def run(self, batches: Sequence[dict], step: int, rate: float) -> StepResult:
         """Step `step` (0-based) over `batches` with learning rate `rate`."""
-        batches = [rows_of(batch) for batch in batches]
-        masses = [rows.mass() for rows in batches]
+        made = [self.ahead(batch) for batch in batches]
+        for batch in batches:
+            self.coming.pop(id(batch), None)
+        batches, first = made, step * (self.window or len(made))
+        masses = [rows.mass() for rows, _ in batches]
         if not all(mass > 0 for mass in masses):
             raise UserError("a batch has no trained label behind its first column", where="data", hint="nothing would be learned from it",
                             outcome="the step was not applied")
         total, self.losses, score = sum(masses), {}, 0.0
         self.state.clear_gradients()
-        for number, (rows, mass) in enumerate(zip(batches, masses, strict=True)):
-            self.state.warmup_step = self.state.warmup_start + float(step * len(batches) + number)
+        for number, ((rows, rosa), mass) in enumerate(zip(batches, masses, strict=True)):
+            self.state.warmup_step = self.state.warmup_start + float(first + number)
             scale = mass / total if self.objective.normalization == "weighted-token" else 1.0 / len(batches)
-            score += self.batch(rows, scale, total, self.memory_rate(step))
+            score += self.batch(rows, scale, total, self.memory_rate(step), rosa)
         norm = self.state.update(step + 1, rate)
         if self.cfg.ltm_value_alignment_weight > 0:
             writer = self.state.store.read("val_proj.weight").astype("float64")
             self.state.writer.update(self.cfg, score / len(batches), float((writer * writer).sum() ** 0.5))
         return StepResult(self.losses["ce"], norm, total)
 
-    def batch(self, rows: Rows, scale: float, total: float, memory_rate: float | None) -> float:
+    def ahead(self, batch: dict) -> tuple[Rows, Foretold | None]:
+        """The rows of a batch, whose predictions a thread begins to make; asked for earlier, they are ready when its step comes."""
+        if id(batch) not in self.coming:
+            rows = rows_of(batch)
+            self.coming[id(batch)] = batch, (rows, self.foretold(rows))
+        return self.coming[id(batch)][1]
+
+    def foretold(self, rows: Rows) -> Foretold | None:
+        return Foretold(self.cfg, self.whole(rows), self.chunk) if self.cfg.use_rosa else None
+
+    def batch(self, rows: Rows, scale: float, total: float, memory_rate: float | None, rosa: Foretold | None = None) -> float:
         """Adds the gradients of one batch; returns its alignment cost."""
         self.machine.reset()
-        rosa = feeds.automata(self.cfg, self.rows) if self.cfg.use_rosa else None
+        rosa = rosa or self.foretold(rows)
         fast = FastMemory.empty(self.cfg, self.rows if self.machine.kind.own_memory else None) if self.inner else None
         score, whole = 0.0, self.whole(rows)
         for span in plan_spans(rows, self.chunk):
@@ -114,7 +130,7 @@ class CoherentStep:
             rows = rows_of(batch)
             whole = self.whole(rows)
             self.machine.reset()
-            rosa = feeds.automata(self.cfg, self.rows) if self.cfg.use_rosa else None
+            rosa = self.foretold(rows)
             for span in plan_spans(rows, self.chunk):
                 found = self.machine.run("loss", whole, span.start, self.end(span), span.start, rosa, self.state.warmup_step)
                 total += float(found["ce"][0]) * span.prediction_weight

@@ -41,7 +41,18 @@ class CoherentTrainer(Trainer):
         self.step = CoherentStep(self.state, *shape, padded, objective or Objective(grad_clip=settings.max_grad_norm or 1.0), chunk)
         self.counters = Counters()
         self.last_loss = None
-        self.state.session, self.step.memory_rate = self.session, self.memory_rate
+        self.next_batches: tuple[int, list[dict]] = (-1, [])
+        self.state.session, self.step.memory_rate, self.step.window = self.session, self.memory_rate, settings.accumulation
+
+    def step_batches(self, number: int) -> list[dict]:
+        """The batches of a step; those of the next one are drawn too, so that their predictions are made while the device works."""
+        known, batches = self.next_batches
+        batches = batches if known == number else super().step_batches(number)
+        following = super().step_batches(number + 1) if number + 1 < self.steps else []
+        for batch in (*batches, *following):
+            self.step.ahead(batch)
+        self.next_batches = number + 1, following
+        return batches
 
     def rate(self, number: int) -> float:
         """The model's own cosine where the schedule is one: its warm-up starts at the lowest rate, not at 0."""
