@@ -246,11 +246,19 @@ def _token(name: str, number: Any) -> int:
 def package_policy(folder: str | Path) -> Policy:
     """What a package asks for: generation_config.json, and eos_token_id of config.json where that has none."""
     folder = Path(folder)
-    found, config = _read(folder / "generation_config.json"), _read(folder / "config.json")
+    found, config = _read(folder / "generation_config.json"), _config(folder / "config.json")
     if found.get("eos_token_id") is None and config.get("eos_token_id") is not None:
         found = found | {"eos_token_id": config["eos_token_id"]}
     place = folder / ("generation_config.json" if (folder / "generation_config.json").is_file() else "config.json")
     return policy_from(found, str(place))
+
+
+def _config(path: Path) -> dict:
+    """config.json; nothing where it is not JSON, since reading the model says so, with the line."""
+    try:
+        return _read(path)
+    except UserError:
+        return {}
 
 
 def _read(path: Path) -> dict:
