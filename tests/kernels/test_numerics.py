@@ -8,6 +8,7 @@ import pytest
 
 from hierarchos.kernels import spirv
 from hierarchos.kernels.expression import PRIMITIVES, Expression, Instruction
+from hierarchos.kernels.half import HALVES
 
 RNG = np.random.default_rng(7)
 TINY = 1.1754943508222875e-38                       # below it results may be flushed to zero
@@ -106,4 +107,5 @@ def test_special_values(device, name):
 
 
 def test_library_holds_every_function_that_expressions_call():
-    assert set(spirv.FUNCTIONS) == {n for n, p in PRIMITIVES.items() if p.kind == "float"} | {"dropout"}
+    conversions = {f"{way}_{half}" for way in ("from", "to") for half in HALVES}
+    assert set(spirv.FUNCTIONS) == {n for n, p in PRIMITIVES.items() if p.kind == "float"} | {"dropout"} | conversions
