@@ -103,7 +103,7 @@ def conflicts(config: Config, required: set[str] = frozenset()) -> list[UserErro
     if positions > LARGEST:
         found.append(_conflict(f"train.batch_size={train.batch_size} x train.sequence_length={train.sequence_length} is more than {LARGEST}"
                                " tokens", "train.accumulation=... with a smaller train.batch_size"))
-    found += _adapter_conflicts(config)
+    found += _adapter_conflicts(config) + _rows_conflicts(config)
     if train.steps is not None and train.schedule.warmup > train.steps:
         found.append(_conflict(f"train.schedule.warmup={train.schedule.warmup:g} is longer than train.steps={train.steps}"))
     context = model.config.get("max_position_embeddings", model.config.get("n_positions"))
@@ -129,6 +129,18 @@ def _adapter_conflicts(config: Config) -> list[UserError]:
     if isinstance(width, int) and config.peft.rank > width:
         return [_conflict(f"peft.rank={config.peft.rank} is larger than the model's width of {width}", f"peft.rank={min(8, width)}")]
     return []
+
+
+def _rows_conflicts(config: Config) -> list[UserError]:
+    """A step of more sequences than there can be: where a row is one sequence and data.max_rows limits them."""
+    train, data, step = config.train, config.data, config.train.batch_size * config.train.accumulation
+    one_each = data.layout == "pad" and data.on_long_row != "split"
+    if "train" not in config.pipeline.stages or not one_each or data.max_rows is None or step <= data.max_rows:
+        return []
+    what = (f"a step of train.batch_size={train.batch_size} x train.accumulation={train.accumulation} is more than "
+            f"data.max_rows={data.max_rows}")
+    fits = max(1, data.max_rows // train.batch_size)
+    return [_conflict(what, f"train.accumulation={fits}" if train.batch_size <= data.max_rows else f"train.batch_size={data.max_rows}")]
 
 
 def _model_conflicts(config: Config, context: object) -> list[UserError]:

@@ -68,7 +68,22 @@ def adapted_model(config: Config, model: Model) -> Adapted:
         found = with_rate(attach(model, open_path(settings.path)), settings)
     else:
         found = adapted(model, lora_config(config, model), b_rate=settings.lora_plus_ratio or 1.0)
+        check_ranks(found)
     return kept_in(found, config.precision.base)
+
+
+def check_ranks(model: Adapted) -> None:
+    """Matrices as wide as what they stand beside save nothing; and no more parts can be taken from a weight than it has."""
+    loras, init = model.adapter.plan.loras.values(), model.adapter.config.init_lora_weights
+    sides = {lora.site.name: min(lora.site.inner, lora.site.outer) for lora in loras}
+    width = max(sides.values(), default=0)
+    for lora in loras:
+        if lora.rank > width:
+            raise UserError(f"peft.rank={lora.rank} is larger than the model's width of {width}", where="configuration",
+                            command=f"peft.rank={min(8, width)}")
+        if init in ("pissa", "olora") and lora.rank > sides[lora.site.name]:
+            raise UserError(f"peft.init={init} takes parts of each weight: {lora.site.name} has {sides[lora.site.name]}, fewer than "
+                            f"peft.rank={lora.rank}", where="configuration", command=f"peft.rank={min(sides.values())}")
 
 
 def open_path(path: str) -> AdapterFile:

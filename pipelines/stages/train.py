@@ -66,7 +66,7 @@ class Train(BaseStage):
         train = batches(context, TRAIN, model, config.train.batch_size, config.train.shuffle)
         held_out = batches(context, VALIDATION, model, config.train.batch_size, False)
         validation = list(islice(held_out.epoch(), config.train.eval_batches)) if held_out is not None else []
-        if line := base_line(model):
+        for line in filter(None, (base_line(model), step_line(config, len(train)))):
             context.progress.line(line)
         need = planned_need(context, model, train, validation)
         observer = ProgressObserver(context)
@@ -84,6 +84,15 @@ class Train(BaseStage):
             write_json(context.run.stage_folder(self.name) / "kernels.json", kernel_table(context.progress, trainer.step.programs))
         memory = {"planned_bytes": need.total, "peak_bytes": context.device.memory.peak, "memory": dict(need.items)}
         return facts_of(result, context.run.path, model.size) | memory
+
+
+def step_line(config: Config, batches_an_epoch: int) -> str | None:
+    """Says that a step takes rows more than once, in words; None where it does not."""
+    accumulation = config.train.accumulation
+    if accumulation <= batches_an_epoch:
+        return None
+    return (f"train: train.accumulation={accumulation} takes more batches than the {batches_an_epoch} of an epoch: rows count several "
+            "times in a step")
 
 
 def planned_need(context: Context, model: Model, train: BatchStream, validation: Sequence[dict]) -> Need:

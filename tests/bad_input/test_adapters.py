@@ -97,6 +97,10 @@ peft.rank must be at least 1, not 0        command line
 peft.rank_pattern.c_attn is "wide", not a whole number above 0
   configuration
   nothing was started""", "peft.rank_pattern.c_attn=wide"),
+    tuned("a rank as wide as the model", """\
+peft.rank=64 is larger than the model's width of 16
+  configuration
+  try  peft.rank=8                         nothing was started""", "peft.rank=64"),
     tuned("a share of the parameters that is less than rank 1", """\
 0.01% of 9,136 parameters are fewer than the 256 of rank 1
   peft.parameter_percent

@@ -56,6 +56,11 @@ train.optimizer.weigth_decay is not a setting
   command line
   did you mean  train.optimizer.weight_decay ?
   nothing was started"""),
+    line("a step of more rows than there are", ["train", "train.batch_size=8", "train.accumulation=4", "data.max_rows=20",
+                                               "data.layout=pad", "data.on_long_row=truncate"], """\
+a step of train.batch_size=8 x train.accumulation=4 is more than data.max_rows=20
+  configuration
+  try  train.accumulation=2                nothing was started"""),
     line("key without its group", ["train", "learning_rate=0.1"], """\
 learning_rate is not a setting             command line
   did you mean  train.learning_rate ?      nothing was started"""),

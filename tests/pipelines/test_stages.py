@@ -123,3 +123,8 @@ def test_second_copy_of_the_package_is_never_written_over(rows):
 def test_every_shipped_model_file_is_one_that_models_accept(place, name):
     ended = place.call("train", f"model={name}", "--explain")
     assert ended.status == 0, ended.err
+
+
+def test_step_of_more_batches_than_an_epoch_has_is_told(rows):
+    ended = rows.call(*ALL, "train.accumulation=500", "pipeline.stages=[acquire,tokenize,train]", "train.steps=1")
+    assert ended.status == 0 and "train.accumulation=500 takes more batches than the" in ended.out
