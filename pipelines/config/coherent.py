@@ -39,8 +39,15 @@ class CoherentConfig:
     chat_state_file: str | None = setting(None, path=True)
     """Chat: goes on from this file when it is there, and is written back after each turn (implies carry_chat_state)."""
 
-    ltm_writes: str = setting("off", choices=("off", "prompt+response"))
-    """Whether values are written to the fast memory at inference; needs a trained writer."""
+    ltm_writes: str = setting("validated", choices=("off", "validated", "prompt", "prompt+response"))
+    """Chat: what is learned into the fast memory. validated: only at /learn, /reject and /correct; prompt, prompt+response: also from each
+    prompt, and from answers, after the turn; off: nothing."""
+
+    ltm_overlay_file: str | None = setting(None, path=True)
+    """Chat: what is learned is kept in this file, and added to the memory at the next start."""
+
+    hebbian_writes: bool = setting(False)
+    """The value of each token is written to the fast memory; needs a trained writer."""
 
     prompt_form: str = setting("alpaca", choices=("alpaca", "user"))
     """Chat: how a turn is written, with instruction headings or as User and Assistant lines."""

@@ -310,21 +310,26 @@ def conversation_with(config: Config, package: Loaded, device) -> Conversation:
     """The same for any package."""
     from hierarchos.data.tokenizer import load_tokenizer
     from hierarchos.generation.coherent.chat import ChatOptions, Conversation
+    from hierarchos.generation.coherent.learning import Learner
+    from hierarchos.generation.coherent.overlay import Overlay
     from hierarchos.generation.coherent.session import CoherentSession
     from hierarchos.generation.coherent.state_file import weights_digest
 
     settings, tokenizer = config.coherent, load_tokenizer(package.folder)
-    session = CoherentSession(package.config, package.values, device, writes=settings.ltm_writes != "off",
+    identity = {"weights": weights_digest(package.config, package.values), "tokenizer": tokenizer.fingerprint}
+    overlay = Overlay(Path(settings.ltm_overlay_file), package.config, identity["weights"]) if settings.ltm_overlay_file else None
+    values = overlay.over(package.values) if overlay else package.values
+    session = CoherentSession(package.config, values, device, writes=settings.hebbian_writes,
                               warmup_step=float(package.buffers["memory_gate_warmup_step"]))
     carry = settings.carry_chat_state or settings.chat_state_file is not None
     options = ChatOptions(settings.prompt_form, carry, settings.system, config.generate.max_new_tokens, config.run.seed)
-    identity = {"weights": weights_digest(package.config, package.values), "tokenizer": tokenizer.fingerprint}
 
     def teacher() -> Feedback:
         from hierarchos.generation.coherent.feedback import Feedback
 
-        return Feedback(package.config, package.values, device)
-    return Conversation(session, tokenizer, sampling_of(config), options, identity, teacher=teacher)
+        return Feedback(package.config, values, device)
+    learner = Learner(session, teacher, settings.ltm_writes, overlay)
+    return Conversation(session, tokenizer, sampling_of(config), options, identity, learner=learner)
 
 
 def open_chat(config: Config) -> tuple[Conversation, Callable[[], None]]:

@@ -10,9 +10,13 @@ import pytest
 from hierarchos.data.tokenizer_training import train_tokenizer
 from hierarchos.errors import UserError
 from hierarchos.generation.coherent.chat import ChatOptions, Conversation, prompt_text
+from hierarchos.generation.coherent.feedback import LONGEST, Feedback, tail
+from hierarchos.generation.coherent.learning import PASSIVE_RATE, Learner, pair, worth_learning
+from hierarchos.generation.coherent.overlay import Overlay, read
 from hierarchos.generation.coherent.sampling import GREEDY, Sampling
 from hierarchos.generation.coherent.session import CoherentSession
 from hierarchos.models.coherent_v9.config import resolve
+from hierarchos.models.coherent_v9.memory import FastMemory
 from hierarchos.models.coherent_v9.parameters import initial_values
 
 SIZES = {
@@ -157,12 +161,15 @@ def test_a_file_that_is_no_state_is_refused(opened, tokenizer, tmp_path):
         talk(opened, tokenizer).load(tmp_path / "state.json")
 
 
-def test_feedback_writes_to_the_memory_alone(opened, tokenizer):
-    from hierarchos.generation.coherent.feedback import Feedback
+def learner(opened, policy: str = "validated", overlay: Overlay | None = None) -> Learner:
+    opened.set_memory(FastMemory.empty(opened.cfg))
+    return Learner(opened, lambda: Feedback(opened.cfg, initial_values(opened.cfg, 0), opened.memory.device), policy, overlay)
 
+
+def test_feedback_writes_to_the_memory_alone(opened, tokenizer):
     conversation = talk(opened, tokenizer)
     assert conversation.command("/learn", "") == "there is no answer yet" and conversation.command("/sing", "") is None
-    conversation.teacher = lambda: Feedback(opened.cfg, initial_values(opened.cfg, 0), opened.memory.device)
+    conversation.learner = learner(opened)
     conversation.turn("to be")
     assert conversation.command("/learn", "or not").startswith("learned: objective")
     written = opened.fast.values.copy()
@@ -172,3 +179,68 @@ def test_feedback_writes_to_the_memory_alone(opened, tokenizer):
     assert np.array_equal(opened.memory.store.read(opened.machine.own("memory/fast")), written)
     told = conversation.command("/correct", "the question")
     assert told.count(";") == 1 and "learned: objective" in told
+
+
+def test_without_permission_nothing_is_written(opened, tokenizer):
+    conversation = talk(opened, tokenizer)
+    conversation.learner = learner(opened, "off")
+    conversation.turn("to be")
+    for command, rest in (("/learn", ""), ("/reject", ""), ("/correct", "or not")):
+        assert conversation.command(command, rest) == "nothing is written to the memory: coherent.ltm_writes=off"
+    assert not opened.fast.values.any()
+
+
+@pytest.mark.parametrize(("policy", "writes"), [("validated", 0), ("prompt", 1), ("prompt+response", 2)])
+def test_passive_learning_follows_each_turn(policy, writes, opened, tokenizer, monkeypatch):
+    conversation = talk(opened, tokenizer)
+    conversation.learner = learner(opened, policy)
+    monkeypatch.setattr("hierarchos.generation.coherent.learning.worth_learning", lambda tokens: True)
+    conversation.turn("to be")
+    outcomes = conversation.learner.passive_outcomes
+    assert len(outcomes) == writes and opened.fast.values.any() == (writes > 0)
+    if writes == 2:  # this model knows nothing: its answers are too surprising
+        assert outcomes[1].memory is None and outcomes[1].attempts == 0 and outcomes[1].before > 1.0
+    if writes:
+        assert outcomes[0].memory is not None and np.abs(opened.fast.values).max() <= PASSIVE_RATE
+
+
+def test_answers_that_repeat_themselves_are_not_learned():
+    assert worth_learning(range(8)) and not worth_learning(range(7))
+    assert not worth_learning([1, 2] * 4)
+    few = [1, 2, 3, 4, 5, 6, 1, 3, 5, 2, 4, 6, 1, 4, 2, 5, 3, 6, 2, 1]
+    assert not worth_learning(few) and worth_learning(few[:19])  # 6 of 20 tokens differ: less than 0.35
+
+
+def test_long_sequences_keep_their_end():
+    rows = tail(pair(range(2000), range(2000, 2010)))
+    assert rows.length == LONGEST and rows.ids[0, -1] == 2009 and (rows.labels[0] != -100).sum() == 10
+
+
+def test_what_was_learned_is_there_at_the_next_start(opened, tokenizer, tmp_path):
+    path = tmp_path / "learned.safetensors"
+    conversation = talk(opened, tokenizer)
+    conversation.learner = learner(opened, overlay=Overlay(path, opened.cfg, "w"))
+    conversation.turn("to be")
+    assert not path.exists()
+    conversation.command("/learn", "or not")
+    conversation.command("/learn", "that is")
+    again, values = Overlay(path, opened.cfg, "w"), initial_values(opened.cfg, 0)
+    assert np.allclose(again.values, opened.fast.values, atol=1e-9) and again.values.any()
+    assert np.array_equal(again.over(values)["ltm.vals"], values["ltm.vals"] + again.values)
+    again.add(np.full_like(again.values, 0.5))
+    assert np.array_equal(read(path, opened.cfg, "w"), again.values)
+
+
+def test_a_wrong_overlay_is_refused(opened, tmp_path):
+    path = tmp_path / "learned.safetensors"
+    Overlay(path, opened.cfg, "w").add(np.zeros((8, 4), np.float32))
+    with pytest.raises(UserError, match="the overlay was learned over other weights"):
+        read(path, opened.cfg, "x")
+    with pytest.raises(UserError, match="another model: its contract digest is"):
+        read(path, resolve({**opened.cfg.values, "h_stride": 4}), "w")
+    Overlay(path, opened.cfg, "w").add(np.full((8, 4), np.nan, np.float32))
+    with pytest.raises(UserError, match="the overlay is damaged: its values have another shape or are not finite"):
+        read(path, opened.cfg, "w")
+    path.write_text("something else")
+    with pytest.raises(UserError, match="this is no overlay of the fast memory: its format is None"):
+        read(path, opened.cfg, "w")

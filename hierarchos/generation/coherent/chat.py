@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 from hierarchos.generation.coherent.sampling import Sampling, choose, undecided
 from hierarchos.generation.coherent.session import CoherentSession
 from hierarchos.generation.coherent.state_file import ChatState, read_state, write_state
-from hierarchos.models.coherent_v9.feeds import IGNORED, Rows
-from hierarchos.models.coherent_v9.memory import CORRECTION, USER
 from hierarchos.models.coherent_v9.rosa import Automaton
 
 if TYPE_CHECKING:
     import numpy as np
 
     from hierarchos.data.tokenizer import TextTokenizer
-    from hierarchos.generation.coherent.feedback import Feedback
+    from hierarchos.generation.coherent.learning import Learner
 
 SHORT = 5  # characters of a token in which "###" ends an answer
 MARK = "###"
@@ -65,13 +63,12 @@ class Conversation:
     identity: dict[str, str] = field(default_factory=dict)
     history: list[tuple[str, str]] = field(default_factory=list)
     state_file: Path | None = None  # written after every turn
-    teacher: Callable[[], Feedback] | None = None  # makes what /learn, /reject and /correct need
+    learner: Learner | None = None  # writes to the fast memory
 
     def __post_init__(self):
         import numpy as np
 
-        self.last, self._feedback = Answer("", [], "length"), None
-
+        self.last = Answer("", [], "length")
         self.random = np.random.default_rng(self.options.seed)
 
     @property
@@ -105,6 +102,8 @@ class Conversation:
             self.history.append((text, self.last.text))
             if self.state_file:
                 self.save(self.state_file)
+        if self.learner:  # not from an answer that was stopped
+            self.learner.after_turn(ids, self.last.tokens)
 
     def answer(self, logits: np.ndarray) -> Answer:
         """The whole text after these logits."""
@@ -140,34 +139,21 @@ class Conversation:
         text = self.tokenizer.decode([token])
         return "heading" if MARK in text and len(text.strip()) <= SHORT else None
 
-    def teach(self, text: str, *, reject: bool = False, source: int = USER) -> str:
-        """Writes to the fast memory that `text` is (or is not) the answer to the last question; tells what came of it."""
-        import numpy as np
-
-        if not self.history or self.teacher is None:
-            return "there is no answer yet"
-        self._feedback = self._feedback or self.teacher()
-        asked = self.tokenizer.encode(prompt_text(self.history[-1][0], self.options, self.history[:-1]))
-        target = [*self.tokenizer.encode(text), self.tokenizer.eos_id]
-        ids = np.array([[*asked, *target]])
-        labels = np.where(np.arange(ids.shape[1]) < len(asked), IGNORED, ids)
-        rows, clock = Rows.of(ids, labels), float(self.session.position)
-        outcome = self._feedback.learn(rows, self.session.fast, reject=reject, clock=clock, source=source)
-        if outcome.memory is None:
-            return f"not learned: no write of {outcome.attempts} that were tried helps and is small enough"
-        self.session.set_memory(outcome.memory)
-        return f"{'rejected' if reject else 'learned'}: objective {outcome.before:.4f} to {outcome.after:.4f}"
-
     def command(self, name: str, rest: str) -> str | None:
         """/learn [TEXT], /reject, /correct TEXT: what came of it; None for a command of another name."""
-        said = self.history[-1][1] if self.history else ""
-        if name == "/learn":
-            return self.teach(rest or said)
-        if name == "/reject":
-            return self.teach(said, reject=True)
-        if name == "/correct" and rest:
-            return f"{self.teach(said, reject=True)}; {self.teach(rest, source=CORRECTION)}"
-        return None
+        if name not in ("/learn", "/reject", "/correct") or (name == "/correct" and not rest):
+            return None
+        if not self.history or self.learner is None:
+            return "there is no answer yet"
+        asked = self.tokenizer.encode(prompt_text(self.history[-1][0], self.options, self.history[:-1]))
+        said = self.target(self.history[-1][1])
+        if name == "/correct":
+            return self.learner.correct(asked, said, self.target(rest))
+        return self.learner.teach(asked, self.target(rest) if name == "/learn" and rest else said, reject=name == "/reject")
+
+    def target(self, text: str) -> list[int]:
+        """An answer's tokens, its end among them."""
+        return [*self.tokenizer.encode(text), self.tokenizer.eos_id]
 
     def save(self, path: str | Path) -> None:
         """Writes the state file."""

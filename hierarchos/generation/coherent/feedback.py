@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 RATE, ATTEMPTS, CLIP = 1e-3, 4, 0.75
 LARGEST_CHANGE, LARGEST_MEMORY, LARGEST_SLOT = 1.0, 64.0, 4.0  # norms
+LONGEST = 1024  # tokens of a sequence that is learned from
 NEAR = 1e-7  # of 0 and 1: where a probability is cut off
 
 
@@ -32,6 +33,11 @@ class Outcome:
     attempts: int
 
 
+def tail(rows: Rows) -> Rows:
+    """The last LONGEST tokens of a row."""
+    return Rows(*(array[:, -LONGEST:] for array in (rows.ids, rows.labels, rows.mask, rows.weights)))
+
+
 class Feedback:
     """Gradients of retrieved values over a prompt and its target; learned tensors are constants here."""
 
@@ -43,10 +49,22 @@ class Feedback:
         self.machine = Machine(self.memory, Kind(1), cfg.training_chunk_size)
 
     def learn(
-        self, rows: Rows, fast: FastMemory, *, reject: bool = False, rate: float = RATE, clock: float = 0.0, source: int = USER
+        self,
+        rows: Rows,
+        fast: FastMemory,
+        *,
+        reject: bool = False,
+        rate: float = RATE,
+        clock: float = 0.0,
+        source: int = USER,
+        most: float | None = None,
     ) -> Outcome:
-        """Tries up to ATTEMPTS writes, each with half the rate of the one before. rows: one row whose labels are the target."""
+        """Tries up to ATTEMPTS writes, each with half the rate of the one before. rows: one row whose labels are the target, of which the
+        last LONGEST tokens count. most: an objective above it is not learned from."""
+        rows = tail(rows)
         before = self.objective(rows, fast, reject)
+        if most is not None and before > most:
+            return Outcome(None, before, before, 0)
         index, raw = self.gradients(rows, fast, reject)
         ready = prepared_gradients(raw, CLIP)
         for attempt in range(ATTEMPTS):

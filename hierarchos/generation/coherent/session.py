@@ -40,7 +40,7 @@ class CoherentSession:
         if writes and not may_write(cfg):
             raise UserError(
                 "the memory's value writer is not trained, so nothing is written at inference",
-                where="ltm.writes",
+                where="coherent.hebbian_writes",
                 hint="train longer (val_proj_trained), or set model.config.allow_untrained_hebbian_writer=true",
             )
         self.cfg, self.rows, self.warmup_step, self.writes = cfg, rows, warmup_step, writes

@@ -26,28 +26,30 @@ def thread() -> ThreadPoolExecutor:
 class Foretold:
     """Predictions of rows that are known from the first column to the last, chunk by chunk of `size` columns.
 
-    automata: their history so far, one a row; fresh ones when None. They are this object's until the last chunk is taken."""
+    automata: their history so far, one a row, which goes on; padding is then not fed. None: fresh ones."""
 
     def __init__(self, cfg: Config, rows: Rows, size: int, automata: Sequence[Automaton] | None = None):
-        self.rows, self.size = rows, size
+        self.rows, self.size, self.padding = rows, size, automata is None
         self.automata = list(automata) if automata is not None else [Automaton(cfg.rosa_cap) for _ in rows.ids]
         self.chunks: dict[int, Future] = {start: thread().submit(self._predict, start) for start in range(0, rows.ids.shape[1], size)}
 
     def _predict(self, start: int) -> np.ndarray:
-        return predictions(self.automata, self.rows, start, start + self.size)
+        return predictions(self.automata, self.rows, start, start + self.size, self.padding)
 
     def columns(self, start: int, end: int) -> np.ndarray:
         """i32 [B, end - start]; `start` is where a chunk begins. Waits where the thread is not there yet."""
         return self.chunks[start].result()[:, :end - start]
 
 
-def predictions(automata: Sequence[Automaton], rows: Rows, start: int, end: int) -> np.ndarray:
-    """i32 [B, end - start]: what follows each token, NONE where nothing is known. Padding is not fed, and predicts nothing."""
+def predictions(automata: Sequence[Automaton], rows: Rows, start: int, end: int, padding: bool = True) -> np.ndarray:
+    """i32 [B, end - start]: what follows each token, NONE where nothing is known.
+
+    padding: it is fed as if it were tokens, as the reference does in training; it lies on the right, so no token sees it."""
     import numpy as np
 
     ids = rows.ids[:, start:end]
     told = np.full(ids.shape, NONE, np.int32)
     for row, (automaton, tokens, mask) in enumerate(zip(automata, ids, rows.mask[:, start:end], strict=True)):
-        count = int(mask.sum())                                             # padding is on the right
+        count = len(tokens) if padding else int(mask.sum())
         told[row, :count] = automaton.feed_all(tokens[:count].tolist())
     return told
