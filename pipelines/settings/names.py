@@ -13,20 +13,24 @@ FOREIGN = {                                             # what other trainers ca
     "gradient_checkpoint": "train.recompute", "grad_clip": "train.max_grad_norm", "wd": "train.optimizer.weight_decay",
     "save_steps": "train.checkpoint_every", "eval_steps": "train.eval_every", "dtype": "precision.compute",
     "torch_dtype": "precision.compute", "mixed_precision": "precision.compute", "amp": "precision.compute", "bf16": "precision.compute",
-    "fp16": "precision.compute",
-    "quantization": "precision.compute", "packing": "data.layout",
+    "fp16": "precision.compute", "quantization": "precision.base", "load_in_8bit": "precision.base", "load_in_4bit": "precision.base",
+    "lora_r": "peft.rank", "lora_rank": "peft.rank", "lora_alpha": "peft.alpha", "lora_dropout": "peft.dropout", "packing": "data.layout",
     "max_tokens": "generate.max_new_tokens", "output_dir": "run.dir", "resume_from_checkpoint": "run.resume", "dataset": "data.path",
 }
 
 
 def nearest_setting(key: str, extra: set[str] = frozenset()) -> str | None:
-    """The valid key closest to `key`: among its neighbours first, then by its last word anywhere, then as a whole."""
+    """The valid key closest to `key`: among its neighbours first (as a whole, then by one of their
+    words), then by its last word anywhere, then as a whole."""
     known = [*settings(), *groups(), *extra]
     parent, _, leaf = key.rpartition(".")
     neighbours = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == parent}
     leaves = {name.rpartition(".")[2]: name for name in reversed(known)}
     if found := nearest(leaf, neighbours, 0.7 if parent else 0.8):
         return neighbours[found]
+    words = {word: name for leaf, name in neighbours.items() for word in leaf.split("_")} if parent else {}
+    if found := nearest(leaf, words, 0.8):
+        return words[found]
     if found := nearest(leaf, FOREIGN, 0.85):
         return FOREIGN[found]
     if found := nearest(leaf, leaves, 0.76):

@@ -444,7 +444,7 @@ train:
 lr_scheduler: cosine
 """, """\
 train.quantizaton is not a setting         configs/experiment/mine.yaml:2
-  did you mean  precision.compute ?
+  did you mean  precision.base ?
 train.gradient_checkpoint is not a setting
   configs/experiment/mine.yaml:3
   did you mean  train.recompute ?
