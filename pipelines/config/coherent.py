@@ -21,6 +21,9 @@ class CoherentConfig:
     normalization: str = setting("weighted-token", choices=("weighted-token", "microbatch"))
     """How batches of one step are weighed: by their label weights, or all alike."""
 
+    persist_state: bool = setting(False)
+    """Training: row n of a batch goes on from the state that row n of the batch before left; otherwise every batch starts from nothing."""
+
     length_buckets: int = setting(0, at_least=0)
     """Rows of so many batches are sorted by length before they become batches, which saves padding (data.pad_to=longest); 0: not."""
 

@@ -142,7 +142,7 @@ class Train(train.Train):
 
     def settings(self, config: Config) -> dict:
         extra = {"coherent": [config.coherent.trained, config.coherent.max_ce_for_backward, config.coherent.normalization,
-                              config.coherent.length_buckets]}
+                              config.coherent.length_buckets, config.coherent.persist_state]}
         return super().settings(config) | (extra if applies(config) else {})
 
     def run(self, context: Context) -> dict:
@@ -162,7 +162,8 @@ class Train(train.Train):
         trainer = CoherentTrainer(cfg, config.train, batches, validation, context.device, context.folder,
                                   shape=(config.train.batch_size, max(length for _, length in batches.shapes())), padded=True,
                                   seed=config.run.seed, observer=train.ProgressObserver(context), objective=objective,
-                                  fingerprint=hash_json(self.settings(config)), trained=trained_names(config, cfg), chunk=chunk)
+                                  fingerprint=hash_json(self.settings(config)), trained=trained_names(config, cfg), chunk=chunk,
+                                  persist=config.coherent.persist_state)
         trainer.state.warmup_start = warmup_step
         if not (context.resuming and train.resumed(context, trainer)):
             trainer.start(values)

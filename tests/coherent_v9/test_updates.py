@@ -115,10 +115,11 @@ SMALL = resolve(
 )
 
 
-def trainer(device, folder, steps=4, trained=None, cfg=SMALL, **changes):
+def trainer(device, folder, steps=4, trained=None, cfg=SMALL, persist=False, **changes):
     settings = replace(Settings(), steps=steps, eval_every=0, checkpoint_every=1, keep_best=False, **changes)
     batches = RandomBatches(2, 13)
-    return CoherentTrainer(cfg, settings, batches, [batches.batch(99)], device, folder, shape=(2, 13), padded=True, trained=trained)
+    return CoherentTrainer(cfg, settings, batches, [batches.batch(99)], device, folder, shape=(2, 13), padded=True, trained=trained,
+                           persist=persist)
 
 
 def test_stop_and_resume_repeat_the_unbroken_run(device, tmp_path):
@@ -320,3 +321,42 @@ def test_the_gates_step_is_that_of_the_batch_also_in_a_last_window(device, tmp_p
     for _ in made.remaining_steps():
         seen.append(made.state.warmup_step)
     assert seen == [1.0, 3.0, 4.0] and not made.step.coming
+
+
+INNER = resolve({**SMALL.values, "ltm_training_mode": "inner-update", "ltm_lr": 0.1})
+
+
+@pytest.mark.parametrize("cfg", [SMALL, INNER], ids=["read-only", "inner-update"])
+def test_a_state_that_goes_on_is_resumed_bit_for_bit(cfg, device, tmp_path):
+    """Validation between the steps leaves it alone."""
+    whole = trainer(device, tmp_path / "whole", cfg=cfg, persist=True)
+    whole.start(initial_values(cfg, 3))
+    whole.run()
+    first = trainer(device, tmp_path / "halves", cfg=cfg, persist=True, keep_last=9)
+    first.start(initial_values(cfg, 3))
+    for report in first.remaining_steps():
+        first.step.evaluate(first.validation)
+        if report.step == 2:
+            first.save()
+            break
+    second = trainer(device, tmp_path / "halves", cfg=cfg, persist=True)
+    assert second.resume().step == 2
+    second.run()
+    arenas = ("parameters", "first_moment", "second_moment")
+    assert second.state.store.digest(*arenas) == whole.state.store.digest(*arenas)
+    ends, wanted = second.step.running(), whole.step.running()
+    assert all(np.array_equal(ends.parts[name], value) for name, value in wanted.parts.items())
+    assert [a.to_json() for a in ends.rosa] == [a.to_json() for a in wanted.rosa] and len(ends.rosa[0].tokens) == 4 * 13
+    assert cfg is SMALL or (np.array_equal(ends.fast.values, wanted.fast.values) and wanted.fast.values.any())
+    apart = trainer(device, tmp_path / "apart", cfg=cfg)
+    apart.start(initial_values(cfg, 3))
+    apart.run()
+    assert apart.state.store.digest("parameters") != whole.state.store.digest("parameters")
+
+
+def test_a_state_that_goes_on_needs_one_to_start_from(stopped, device, tmp_path):
+    shutil.copytree(stopped.chosen().path, tmp_path / "step-1")
+    made = trainer(device, tmp_path / "other", persist=True)
+    with pytest.raises(UserError) as told:
+        made.state.restore(tmp_path / "step-1/model.safetensors")
+    assert told.value.what == "the checkpoint has no readable training_replay.json: its run did not carry the state from batch to batch"

@@ -11,6 +11,7 @@ from hierarchos.graph.tensor import Spec
 from hierarchos.kernels.optimizer import BLOCK, adamw_scalars
 from hierarchos.models.coherent_v9.config import Config
 from hierarchos.models.coherent_v9.parameters import parameters
+from hierarchos.training.coherent.replay_file import read_replay, write_replay
 from hierarchos.training.coherent.writer import Writer
 from hierarchos.training.graphs import DECAY_GROUPS, FIRST, GRADIENTS, PARAMETERS, SECOND, Update, update_graph
 from hierarchos.training.settings import OptimizerSettings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from hierarchos.training.coherent.sidecar import Flat
+    from hierarchos.training.coherent.step import CoherentStep
 
 DECAYED, PLAIN = 0, 1                               # groups of weight decay
 MOMENTS = {"exp_avg": FIRST, "exp_avg_sq": SECOND}
@@ -34,6 +36,7 @@ class CoherentState:
         self.store, self.specs = self.memory.store, parameters(cfg)
         self.trained = frozenset(spec.name for spec in self.specs) if trained is None else trained
         self.classes = {spec.name: "decay" if spec.decay else "no-decay" for spec in self.specs}
+        self.step: CoherentStep | None = None                   # whose running state a checkpoint holds
         self.steps, self.session = 0, dict                      # optimizer steps; what a checkpoint says of schedules and data
         for arena in (FIRST, SECOND):
             self.store.mirror(arena, of=PARAMETERS)
@@ -84,6 +87,8 @@ class CoherentState:
         steps = {spec.name: self.steps if self.has_gradient(spec.name) else 0 for spec in self.specs}
         sidecar.write_optimizer(folder / sidecar.OPTIMIZER, list(steps), self._flat, self.steps, steps, self.classes)
         extra = {"memory_gate_warmup_start": self.warmup_start, "trained": sorted(self.trained)}
+        if self.step is not None and (running := self.step.running()) is not None:
+            write_replay(folder, cfg, running)
         sidecar.write_training_state(folder, cfg, self.steps, len(steps), self.session(), extra)
 
     def _flat(self, name: str, kind: str) -> Flat:
@@ -108,6 +113,7 @@ class CoherentState:
         made = package.load(folder)
         sizes = {spec.name: spec.size for spec in self.specs}
         optimizer, self.classes = sidecar.read_optimizer(folder / sidecar.OPTIMIZER, sizes)
+        running = read_replay(folder, self.cfg, self.step.rows) if self.step is not None and self.step.persist else None
         self.load(made.values)
         for kind, arena in MOMENTS.items():
             for spec in self.specs:
@@ -115,6 +121,8 @@ class CoherentState:
         self.store.write(DECAY_GROUPS, self._groups(self.store.layout.find(PARAMETERS).spec.size))
         self.writer, self.warmup_step = Writer(**made.config.status), float(made.buffers[package.WARMUP])
         self.warmup_start, self.steps = side["engine"]["memory_gate_warmup_start"], side["optimizer_step"]
+        if running is not None:
+            self.step.go_on(running)
 
     def first_bad(self, arena: str) -> str | None:
         """The first tensor of an arena, in model order, that holds a value that is not finite."""

@@ -12,6 +12,8 @@ from hierarchos.models.coherent_v9.chunk import FAST, Chunk, Kind
 from hierarchos.models.coherent_v9.feeds import Rows, Span, plan_spans
 from hierarchos.models.coherent_v9.foretell import Foretold
 from hierarchos.models.coherent_v9.memory import TRAINING, FastMemory, prepared_gradients
+from hierarchos.models.coherent_v9.rosa import Automaton
+from hierarchos.training.coherent.replay_file import Running
 from hierarchos.training.coherent.state import CoherentState
 from hierarchos.training.step import StepResult
 
@@ -31,17 +33,21 @@ class Objective:
 
 
 class CoherentStep:
-    """Runs steps over a `CoherentState`. `rows` and `length`: the largest batch; padded: some of its positions are padding."""
+    """Runs steps over a `CoherentState`. `rows` and `length`: the largest batch; padded: some of its positions are padding.
+
+    persist: a batch's rows go on from the state that the rows of the batch before left."""
 
     def __init__(self, state: CoherentState, rows: int, length: int, padded: bool, objective: Objective,
-                 chunk: Chunk | None = None):
+                 chunk: Chunk | None = None, persist: bool = False):
         cfg = state.cfg
         self.state, self.cfg, self.rows, self.objective, self.padded = state, cfg, rows, objective, padded
         self.chunk = length if cfg.full_sample_bptt else min(cfg.training_chunk_size, length)
         self.inner = cfg.ltm_training_mode == "inner-update"
         kind = Kind(rows, padded=padded, own_memory=self.inner and cfg.isolate_batch_ltm)
         self.machine = Machine(state.memory, kind, self.chunk, chunk)
-        self.programs: dict = {}
+        self.persist, self.begun = persist, False
+        self.automata: list[Automaton] | None = None        # that go on, and the fast memory that does
+        self.fast: FastMemory | None = None
         self.losses: dict[str, float] = {}
         self.window = 0                                     # batches of a whole step; 0: as many as it is given
         self.coming: dict[int, tuple] = {}                  # (batch, what `ahead` made of it) by identity
@@ -90,13 +96,16 @@ class CoherentStep:
         return self.coming[id(batch)][1]
 
     def foretold(self, rows: Rows) -> Foretold | None:
-        return Foretold(self.cfg, self.whole(rows), self.chunk) if self.cfg.use_rosa else None
+        if self.persist and self.cfg.use_rosa and self.automata is None:
+            self.automata = feeds.automata(self.cfg, self.rows)
+        return Foretold(self.cfg, self.whole(rows), self.chunk, self.automata) if self.cfg.use_rosa else None
 
     def batch(self, rows: Rows, scale: float, total: float, memory_rate: float | None, rosa: Foretold | None = None) -> float:
         """Adds the gradients of one batch; returns its alignment cost."""
-        self.machine.reset()
         rosa = rosa or self.foretold(rows)
-        fast = FastMemory.empty(self.cfg, self.rows if self.machine.kind.own_memory else None) if self.inner else None
+        if not (self.persist and self.begun):
+            self.clear()
+        self.begun = True
         score, whole = 0.0, self.whole(rows)
         for span in plan_spans(rows, self.chunk):
             end = self.end(span)
@@ -105,8 +114,24 @@ class CoherentStep:
             self._account(found, scale, span)
             score += float(found["alignment_cost"][0]) * span.token_ratio
             if self.inner:
-                self._remember(fast, span, end - span.start, total, memory_rate)
+                self._remember(self.fast, span, end - span.start, total, memory_rate)
         return score
+
+    def clear(self) -> None:
+        """The state before the first token, and an empty fast memory."""
+        self.machine.reset()
+        self.fast = FastMemory.empty(self.cfg, self.rows if self.machine.kind.own_memory else None) if self.inner else None
+
+    def running(self) -> Running | None:
+        """What the next batch goes on from; None where it starts from nothing."""
+        return Running(self.machine.read_state(), self.automata, self.fast) if self.persist and self.begun else None
+
+    def go_on(self, running: Running) -> None:
+        """Puts a running state in place."""
+        self.machine.write_state(running.parts)
+        self.automata, self.fast, self.begun = running.rosa, running.fast, True
+        if self.fast is not None:
+            self.state.store.write(self.machine.own(FAST), self.fast.values)
 
     def _account(self, found: dict[str, np.ndarray], scale: float, span: Span) -> None:
         """Means over the step, each part by its share."""
@@ -125,16 +150,18 @@ class CoherentStep:
 
     def evaluate(self, batches: Iterable[dict]) -> float:
         """Mean cross-entropy of a trained label over `batches`."""
-        total = weight = 0.0
+        total, weight, running = 0.0, 0.0, self.running()
         for batch in batches:
             rows = rows_of(batch)
             whole = self.whole(rows)
             self.machine.reset()
-            rosa = self.foretold(rows)
+            rosa = Foretold(self.cfg, whole, self.chunk) if self.cfg.use_rosa else None
             for span in plan_spans(rows, self.chunk):
                 found = self.machine.run("loss", whole, span.start, self.end(span), span.start, rosa, self.state.warmup_step)
                 total += float(found["ce"][0]) * span.prediction_weight
                 weight += span.prediction_weight
+        if running is not None:
+            self.go_on(running)
         return total / (weight or 1.0)
 
     def whole(self, rows: Rows) -> Rows:

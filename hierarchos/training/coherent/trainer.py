@@ -25,20 +25,24 @@ class ModelSize:
 
 
 class CoherentTrainer(Trainer):
-    """Trains a configuration on `train`. trained: names of the tensors that change; None: all of them."""
+    """Trains a configuration on `train`. trained: names of the tensors that change; None: all of them.
+
+    persist: the state goes on from batch to batch."""
 
     state_name = WEIGHTS
 
     def __init__(self, cfg: Config, settings: TrainSettings, train: Batches, validation: Sequence[dict], device, folder: Path, *,
                  shape: tuple[int, int], padded: bool, seed: int = 0, observer: Observer | None = None, fingerprint: str = "",
                  objective: Objective | None = None, trained: frozenset[str] | None = None,
-                 chunk: Chunk | None = None):
+                 chunk: Chunk | None = None, persist: bool = False):
         self.model = ModelSize(sum(spec.size for spec in parameters(cfg)))
         self.cfg, self.settings, self.train_batches, self.validation = cfg, settings, train, validation
         self.folder, self.seed, self.observer, self.fingerprint = Path(folder), seed, observer, fingerprint
         self.steps = total_steps(settings, len(train))
         self.state = CoherentState(cfg, device, settings.optimizer, settings.max_grad_norm, trained)
-        self.step = CoherentStep(self.state, *shape, padded, objective or Objective(grad_clip=settings.max_grad_norm or 1.0), chunk)
+        self.step = CoherentStep(self.state, *shape, padded, objective or Objective(grad_clip=settings.max_grad_norm or 1.0), chunk,
+                                 persist)
+        self.state.step = self.step
         self.counters = Counters()
         self.last_loss = None
         self.next_batches: tuple[int, list[dict]] = (-1, [])
@@ -48,10 +52,11 @@ class CoherentTrainer(Trainer):
         """The batches of a step; those of the next one are drawn too, so that their predictions are made while the device works."""
         known, batches = self.next_batches
         batches = batches if known == number else super().step_batches(number)
-        following = super().step_batches(number + 1) if number + 1 < self.steps else []
+        ahead = number + 1 < self.steps and not self.step.persist           # a checkpoint's automata have seen no batch that is to come
+        following = super().step_batches(number + 1) if ahead else []
         for batch in (*batches, *following):
             self.step.ahead(batch)
-        self.next_batches = number + 1, following
+        self.next_batches = number + 1 if following else -1, following
         return batches
 
     def rate(self, number: int) -> float:
