@@ -13,6 +13,7 @@ from hierarchos.errors import UserError
 from pipelines.files import write_text
 from pipelines.hashing import hash_file, hash_folder, hash_json
 from pipelines.stages import acquire, evaluate, export, generate, train
+from pipelines.stages.coherent_settings import check_settings
 from pipelines.stages.packages import tokenizer_of
 from pipelines.stages.tokenize import TRAIN, VALIDATION
 
@@ -57,6 +58,7 @@ class Acquire(acquire.Acquire):
         if acquire.reads_rows(config):
             acquire.data_files(config.data)
             acquire.validation_files(config.data)
+        check_settings(config)
         check_model(config)
         if config.tokenizer.source == "file":
             acquire.check_tokenizer_file(config)

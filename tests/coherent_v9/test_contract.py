@@ -89,6 +89,9 @@ MISTAKES = {
     "a clamp of zero": ({"activation_clamp": 0}, "activation_clamp is 0.0; it must be above 0"),
     "a threshold above one": ({"h_halt_thresh": 1.5}, "h_halt_thresh is 1.5; it must be at least 0 and at most 1"),
     "text for a number": ({"h_stride": "four"}, "h_stride is 'four', which is not a whole number"),
+    "a setting of the run": ({"warmup_steps": 5}, "warmup_steps is not a key of the model but a setting of the run"),
+    "segments of a graph": ({"gradient_checkpointing": True}, "gradient_checkpointing is not there"),
+    "compiled steps": ({"compile_mode": "max"}, "compile_mode is not there"),
     "logits clamped": ({"inference_logit_clamp": 30}, "inference_logit_clamp is 30.0; coherent-v9 has only 0.0"),
 }
 
@@ -135,3 +138,8 @@ def test_a_contract_changed_by_hand_is_refused():
     digest = digest_of(contract)
     with pytest.raises(UserError, match="architecture_contract_sha256 is"):
         check_contract(contract, json.loads(json.dumps(contract)) | {"h_stride": 8}, digest, "config")
+
+
+def test_a_package_may_say_how_it_was_trained():
+    told = {"warmup_steps": 5, "compile_mode": "max", "max_length": 9}
+    assert resolve({**SMALL, **told}, "hierarchos_config.json").values == resolve(SMALL).values

@@ -11,9 +11,11 @@ from typing import Any
 
 from hierarchos.errors import UserError, nearest
 from hierarchos.models.coherent_v9.head_size import automatic_head_size
+from hierarchos.models.coherent_v9.runtime_keys import is_runtime, refuse
 
 REVISION = "coherent-v9"
 MODEL_TYPE = "hierarchos"
+OF_A_RUN = "model.config"                # where keys are that someone gave, not those of a package
 ALIASES = {"coherent": REVISION, "v9": REVISION, "v9-coherent": REVISION, REVISION: REVISION,
            "legacy": "legacy-v8", "v8": "legacy-v8", "legacy-v1": "legacy-v8", "legacy-v8": "legacy-v8"}
 
@@ -168,13 +170,16 @@ def revision_of(raw: Mapping) -> str:
     return ALIASES[word]
 
 
-def resolve(raw: Mapping, where: str = "model.config", outcome: str | None = "nothing was started") -> Config:
+def resolve(raw: Mapping, where: str = OF_A_RUN, outcome: str | None = "nothing was started") -> Config:
     """Fills, checks and freezes. Raises UserError for legacy packages, unknown keys and values that do not fit."""
     if revision_of(raw) != REVISION:
         raise UserError("this is a legacy-v8 model: its learned function differs from coherent-v9 in state, memory and halting",
                         where=where, outcome=outcome,
                         hint="legacy packages cannot be converted; train a model with architecture_revision: coherent-v9")
-    unknown = [name for name in raw if name not in CONTRACT_KEYS and name not in WRITER_STATUS and name not in BOOKKEEPING]
+    others = [name for name in raw if name not in CONTRACT_KEYS and name not in WRITER_STATUS and name not in BOOKKEEPING]
+    if where == OF_A_RUN and (runtime := [name for name in others if is_runtime(name)]):
+        refuse(runtime[0], where, outcome)
+    unknown = [name for name in others if not is_runtime(name)]
     if unknown:
         raise UserError(f"{unknown[0]} is not a key of coherent-v9", where=where, nearest=nearest(unknown[0], CONTRACT_KEYS),
                         outcome=outcome)
@@ -187,7 +192,7 @@ def resolve(raw: Mapping, where: str = "model.config", outcome: str | None = "no
 
 BOOKKEEPING = frozenset((
     "model_type", "format_version", "architecture_contract", "architecture_contract_sha256", "architectures", "torch_dtype", "dtype",
-    "eos_token_id", "bos_token_id", "pad_token_id", "transformers_version", "tie_word_embeddings", "max_length"))
+    "eos_token_id", "bos_token_id", "pad_token_id", "transformers_version", "tie_word_embeddings"))
 
 
 def _value(name: str, key: Key, given, where: str):

@@ -1,0 +1,45 @@
+"""Settings that coherent-v9 does not read, or that contradict each other: refused by name before anything starts."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hierarchos.errors import UserError
+
+if TYPE_CHECKING:
+    from pipelines.config import Config
+
+ADAPTERS = ("path", "adapters", "config", "dora", "rslora", "modules_to_save", "trainable_token_indices", "rank_pattern", "alpha_pattern",
+            "layers_to_transform", "lora_plus_ratio", "parameter_percent")
+OF_ADAPTERS = "coherent.trained names the tensors that are trained; adapters have no place in this model"
+
+
+def check_settings(config: Config) -> None:
+    """Raises UserError for the first setting that would be ignored."""
+    for key, value, hint in unread(config):
+        raise UserError(f"{key}={value} is not there for coherent-v9", where="configuration", hint=hint)
+    buckets = config.coherent.length_buckets
+    if buckets and not config.train.shuffle:
+        raise UserError(f"coherent.length_buckets={buckets} sorts drawn rows, and train.shuffle=false draws none", where="configuration")
+    if buckets and (config.data.layout, config.data.pad_to) != ("pad", "longest"):
+        raise UserError(f"coherent.length_buckets={buckets} saves padding, and rows are not padded to the longest of their batch",
+                        where="configuration", command="data.layout=pad data.pad_to=longest")
+
+
+def unread(config: Config) -> Iterator[tuple[str, object, str]]:
+    """(key, value, what there is instead) of settings that say something else than what is done."""
+    precision, optimizer = config.precision, config.train.optimizer
+    for key in ("compute", "base"):
+        if getattr(precision, key) != "fp32":
+            yield f"precision.{key}", getattr(precision, key), "this model is computed in fp32; precision=fp32"
+    if optimizer.name != "adamw":
+        yield "train.optimizer.name", optimizer.name, "its rule is adamw"
+    if optimizer.decay_vectors:
+        yield "train.optimizer.decay_vectors", "true", "matrices and rows are decayed, as the model declares each tensor"
+    if optimizer.no_decay:
+        yield "train.optimizer.no_decay", optimizer.no_decay, "matrices and rows are decayed, as the model declares each tensor"
+    if config.train.recompute:
+        yield "train.recompute", "true", "a smaller model.config.training_chunk_size needs less memory"
+    for name in ADAPTERS:
+        if getattr(config.peft, name):
+            yield f"peft.{name}", getattr(config.peft, name), OF_ADAPTERS
