@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/errors.md"
 KINDS = {"config": "Command lines and configuration files", "rows": "Rows", "packages": "Packages", "adapters": "Adapters",
          "generation": "Generation", "devices": "Devices",
-         "faults": "Faults while a run goes on"}
+         "faults": "Faults while a run goes on", "coherent": "coherent-v9"}
 HEAD = """# What is said about wrong input
 
 Written by `python -m validation.errors_table` from tests/bad_input/; each row is a test of the whole message, of the exit status and of
