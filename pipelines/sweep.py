@@ -17,6 +17,7 @@ from pipelines.run_directory import unique_folder
 from pipelines.settings.compose import Request, check_request
 from pipelines.settings.folders import Folders
 from pipelines.sweeping.jobs import SweepJob, expand, freeze, make_jobs
+from pipelines.sweeping.launchers.launcher import check_launcher
 from pipelines.sweeping.one import refused_row, run_job
 from pipelines.sweeping.rows import print_table, read_rows, save_row
 
@@ -35,6 +36,7 @@ def sweep(pipeline: str, words: list[str], folders: Folders) -> int:
     if foreign:
         check_plugins(request)
     jobs = make_jobs(request)
+    check_launcher(jobs[0].config.launcher)
     folder = unique_folder(Path(jobs[0].config.run.outputs) / "sweeps")
     Progress().line(f"sweep: {folder}")
     begun, interrupted = time.monotonic(), False
@@ -59,10 +61,12 @@ def run_jobs(jobs: Sequence[SweepJob], folder: Path, swept: Sequence[str]) -> No
     """One after the other in this process, or several at once in processes of their own."""
     settings = jobs[0].config.sweep
     slots = slots_of(settings, jobs[0].config.device.select)
-    if len(slots) > 1 or settings.devices:
+    launcher = jobs[0].config.launcher
+    if len(slots) > 1 or settings.devices or launcher.name != "processes":
+        from pipelines.sweeping.launchers.launcher import make_launcher
         from pipelines.sweeping.pool import Pool
 
-        return Pool(folder, jobs, slots, settings.fail_fast, settings.retries, swept).run()
+        return Pool(folder, jobs, slots, settings.fail_fast, settings.retries, swept, make_launcher(launcher, folder)).run()
     for job in jobs:
         row = run_job(job.prepare(), folder, job.number)
         save_row(folder, row)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pipelines.config.coherent import CoherentConfig
 from pipelines.config.data import DataConfig
 from pipelines.config.device import DeviceConfig
+from pipelines.config.launcher import LauncherConfig
 from pipelines.config.model import ModelConfig
 from pipelines.config.peft import PeftConfig
 from pipelines.config.precision import PrecisionConfig
@@ -66,3 +67,6 @@ class Config:
 
     sweep: SweepConfig = field(default_factory=SweepConfig)
     """Many runs from one command line."""
+
+    launcher: LauncherConfig = field(default_factory=LauncherConfig)
+    """What starts the jobs of a sweep."""

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +12,8 @@ from pathlib import Path
 from pipelines import exits
 from pipelines.progress import Progress
 from pipelines.sweeping.jobs import SweepJob
+from pipelines.sweeping.launchers.launcher import Launcher, Started
+from pipelines.sweeping.launchers.processes import Processes
 from pipelines.sweeping.rows import Outcome, read_row, row_of, save_row, table_of
 
 POLL_SECONDS = 0.05
@@ -24,7 +25,7 @@ class Working:
     """A job that runs: its process and its device."""
 
     job: SweepJob
-    process: subprocess.Popen
+    process: Started
     device: str
 
 
@@ -38,6 +39,7 @@ class Pool:
     fail_fast: bool
     retries: int = 0
     swept: Sequence[str] = ()
+    launcher: Launcher = field(default_factory=Processes)
     progress: Progress = field(default_factory=Progress)
     working: list[Working] = field(default_factory=list)
     killed_jobs: Counter[int] = field(default_factory=Counter)
@@ -58,14 +60,12 @@ class Pool:
             except KeyboardInterrupt:
                 self.stop()
                 raise
+            finally:
+                self.launcher.close()
 
     def start(self, job: SweepJob, device: str) -> Working:
         """Starts a job; all that it says goes into its log."""
-        log = (self.folder / "jobs" / f"{job.number:04d}.log").open("a", encoding="utf-8")
-        command = [sys.executable, "-m", "pipelines.sweeping.worker", str(self.folder), str(job.number), device]
-        with log:
-            return Working(job, subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                                 start_new_session=True), device)
+        return Working(job, self.launcher.start(self.folder, job.number, device), device)
 
     def collect(self, free: list[str], waiting: list[SweepJob]) -> bool:
         """Takes in the jobs that have ended, and their devices; whether one of them failed. A killed one waits again, if it may."""

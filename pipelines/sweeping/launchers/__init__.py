@@ -1,0 +1,1 @@
+"""What starts a job of a sweep: processes of our own, joblib, submitit (Slurm), Ray."""

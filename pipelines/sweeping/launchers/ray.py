@@ -1,0 +1,75 @@
+"""Ray: jobs as tasks, on this machine or on a cluster whose nodes see the same folder."""
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from hierarchos.errors import UserError
+from pipelines.config.launcher import LauncherConfig
+from pipelines.hashing import PACKAGES
+from pipelines.sweeping.launchers.launcher import LOST, work_aside
+
+
+def make(settings: LauncherConfig, folder: Path) -> Tasks:
+    """Joins the cluster, or starts one; Ray's reports of usage are switched off."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+
+    found = {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, [str(PACKAGES), os.environ.get("PYTHONPATH")]))}}
+    here = {} if settings.address else {"include_dashboard": False}
+    ray.init(address=settings.address, log_to_driver=False, logging_level="error", runtime_env=found, **here)
+    return Tasks(ray, settings.options, os.getcwd())
+
+
+class Tasks:
+    """Starts tasks; the pool tries again what is lost, so Ray does not."""
+
+    def __init__(self, ray: object, options: dict, folder: str):
+        self.ray, self.at = ray, folder
+        try:
+            self.task = ray.remote(**{"max_retries": 0, "max_calls": 1, **options})(in_folder)
+        except (ValueError, TypeError) as error:
+            raise UserError(f"Ray does not take these options: {error}".splitlines()[0], where="launcher.options") from None
+
+    def start(self, folder: Path, number: int, device: str) -> Task:
+        return Task(self.ray, self.task.remote(self.at, str(folder.resolve()), number, device))
+
+    def close(self) -> None:
+        self.ray.shutdown()
+
+
+def in_folder(at: str, folder: str, number: int, device: str) -> int:
+    """The job, in the folder where the sweep was started: relative paths are meant from there."""
+    os.chdir(at)
+    return work_aside(folder, number, device)
+
+
+class Task:
+    """A job of Ray."""
+
+    def __init__(self, ray: object, reference: object):
+        self.ray, self.reference, self.returncode = ray, reference, None
+
+    def poll(self) -> int | None:
+        if self.returncode is None and self.ray.wait([self.reference], timeout=0)[0]:
+            try:
+                self.returncode = self.ray.get(self.reference)
+            except Exception:                      # its worker or node is gone
+                self.returncode = LOST
+        return self.returncode
+
+    def terminate(self) -> None:
+        self.ray.cancel(self.reference)
+
+    def kill(self) -> None:
+        self.ray.cancel(self.reference, force=True)
+
+    def wait(self, timeout: float | None = None) -> None:
+        from subprocess import TimeoutExpired
+
+        until = time.monotonic() + (timeout or 0.0)
+        while self.poll() is None:
+            if timeout is not None and time.monotonic() > until:
+                raise TimeoutExpired("job", timeout)
+            time.sleep(0.1)
