@@ -44,4 +44,6 @@ def pinned(config: Config, manifest: dict) -> Config:
     for group, name in (("model", "commit"), ("data", "data_commit"), ("tokenizer", "tokenizer_commit")):
         if facts.get(name):
             config = dataclasses.replace(config, **{group: dataclasses.replace(getattr(config, group), revision=facts[name])})
-    return config
+    commits = {name: one["data_commit"] for name, one in facts.get("mix", {}).items() if one.get("data_commit")}
+    mix = {name: entry | ({"revision": commits[name]} if name in commits else {}) for name, entry in config.data.mix.items()}
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, mix=mix))

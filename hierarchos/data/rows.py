@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from hierarchos.errors import UserError
 
 SHOWN = 5  # bad rows listed in one message
+COUNTS = ("rows", "used", "blank_lines", "truncated_rows", "truncated_tokens")
 GATHERED = 20  # bad rows after which reading stops
 
 
@@ -55,7 +56,14 @@ class RowReport:
         self.bad: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
         self.notices: list[str] = []
+        self.parts: dict[str, RowReport] = {}
         self._problems: list[tuple[str, BadRow]] = []
+
+    def part(self, name: str) -> RowReport:
+        """The account of one source among several, which adds up here; of the only one, "": this account itself."""
+        if not name:
+            return self
+        return self.parts.setdefault(name, RowReport(self.on_bad_row))
 
     def reject(self, where: str, error: BadRow) -> None:
         """Counts a bad row; with "error" it is kept for `finish`, which is called at once when there are many."""
@@ -88,19 +96,16 @@ class RowReport:
 
     def summary(self) -> dict[str, Any]:
         """For the manifest of a run."""
-        return {
-            "rows": self.rows,
-            "used": self.used,
-            "blank_lines": self.blank_lines,
-            "bad_rows": dict(sorted(self.bad.items())),
-            "truncated_rows": self.truncated_rows,
-            "truncated_tokens": self.truncated_tokens,
-            "notices": list(self.notices),
-        }
+        everything = [self, *self.parts.values()]
+        bad = sum((one.bad for one in everything), Counter())
+        counted = {name: sum(getattr(one, name) for one in everything) for name in COUNTS}
+        notices = [f"{name}: {notice}" for name, part in self.parts.items() for notice in part.notices]
+        return counted | {"bad_rows": dict(sorted(bad.items())), "notices": notices + self.notices}
 
     def lines(self) -> list[str]:
         """For people: one line for each thing that was left out, cut or chosen."""
-        told = [f"{count} rows left out: {reason}; first: {self.examples[reason]}" for reason, count in sorted(self.bad.items())]
+        told = [f"{name}: {line}" for name, part in self.parts.items() for line in part.lines()]
+        told += [f"{count} rows left out: {reason}; first: {self.examples[reason]}" for reason, count in sorted(self.bad.items())]
         if self.blank_lines:
             told.append(f"{self.blank_lines} blank lines skipped")
         if self.truncated_rows:

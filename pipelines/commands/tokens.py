@@ -65,13 +65,13 @@ def opened(words: list[str]):
     from pipelines.settings.folders import Folders
     from pipelines.stage import Context
     from pipelines.stages.acquire import Acquire
-    from pipelines.stages.tokenize import encode_options, examples, make_tokenizer
+    from pipelines.stages.tokenize import all_examples, encode_options, make_tokenizer
 
     job = prepare("train", words, Folders.find(None))
     context = Context(job.config, None, job.progress)
     found = Acquire().run(context)
     tokenizer, options = make_tokenizer(job.config, found), encode_options(job.config)
-    rows = rows_of(examples(job.config.data, found, RowReport("skip")), tokenizer, options)
+    rows = rows_of(all_examples(job.config, found, RowReport("skip")), tokenizer, options)
     return tokenizer, rows, options, lambda audit: generation_ends(found["model"], audit)
 
 

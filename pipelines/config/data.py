@@ -73,6 +73,17 @@ class DataConfig:
     streaming: bool = setting(False)
     """Reads the Hub dataset as it comes, a few rows at a time, instead of downloading it whole; useful with `max_rows`."""
 
+    shuffle_buffer: int = setting(0, at_least=0)
+    """So many rows wait in memory and leave in an order that run.seed decides; with `max_rows`, those are drawn from that many more
+    rows. 0: the first rows, in their order."""
+
+    mix: dict[str, Any] = setting({})
+    """Several sources by name: {plays: {weight: 0.7, source: corpus}, notes: {weight: 0.3, path: notes.jsonl}}. Each may have settings
+    of its own, among them `max_rows`; weights are shares of the tokens."""
+
+    mix_until: str = setting("first", choices=("first", "all"))
+    """first: ends where one of the sources has nothing left; all: when all of each has been used, shorter ones begin again."""
+
     columns: ColumnsConfig = field(default_factory=ColumnsConfig)
     """Names of the columns, where they differ from the usual ones."""
 

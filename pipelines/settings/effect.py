@@ -23,6 +23,8 @@ def without_effect(config: Config, words: Sequence[str]) -> list[UserError]:
             found.append(_unread(f"{group}.{name}", getattr(given, name), f"{group}.source={given.source}", command))
     if "train.epochs" in typed and config.train.steps is not None:
         found.append(_unread("train.epochs", f"{config.train.epochs:g}", f"train.steps={config.train.steps}", "train.steps=null"))
+    if "data.max_rows" in typed and config.data.mix:
+        found.append(_unread("data.max_rows", config.data.max_rows, "data.mix", "data.mix.NAME.max_rows=..."))
     return found
 
 

@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
 from hierarchos.errors import UserError
+from pipelines import mixture
 from pipelines.config import Config
 from pipelines.settings.names import nearest_setting
 from pipelines.settings.problems import raise_all
@@ -103,7 +104,7 @@ def conflicts(config: Config, required: set[str] = frozenset()) -> list[UserErro
     if positions > LARGEST:
         found.append(_conflict(f"train.batch_size={train.batch_size} x train.sequence_length={train.sequence_length} is more than {LARGEST}"
                                " tokens", "train.accumulation=... with a smaller train.batch_size"))
-    found += _adapter_conflicts(config) + _rows_conflicts(config)
+    found += _adapter_conflicts(config) + _rows_conflicts(config) + mixture.mistakes(config.data)
     if train.steps is not None and train.schedule.warmup > train.steps:
         found.append(_conflict(f"train.schedule.warmup={train.schedule.warmup:g} is longer than train.steps={train.steps}"))
     context = model.config.get("max_position_embeddings", model.config.get("n_positions"))
@@ -116,6 +117,8 @@ def conflicts(config: Config, required: set[str] = frozenset()) -> list[UserErro
         found.append(_conflict(f"export.path={config.export.path} is the run directory itself"))
     for group, source, name in NEEDS:
         given = getattr(config, group)
+        if group == "data" and given.mix:
+            continue
         if given.source == source and getattr(given, name) is None and f"{group}.{name}" not in required:
             found.append(_conflict(f"{group}.source={source} needs {group}.{name}", f"{group}.{name}=..."))
     return found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError
 from pipelines.hashing import hash_file, hash_json
+from pipelines.mixture import sources
 from pipelines.stage import Artefact
 from pipelines.stages.base import BaseStage
 from pipelines.stages.checks import check_package, check_tokenizer_file
@@ -21,7 +22,8 @@ PACKAGE_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", "to
 
 class Acquire(BaseStage):
     """Facts: `files` and `validation_files` (paths of rows), `model` (a package folder, or None for a fresh model), `tokenizer` (a
-    folder or file, or None); `commit`, `data_commit` and `tokenizer_commit` of what came from the Hub."""
+    folder or file, or None); `commit`, `data_commit` and `tokenizer_commit` of what came from the Hub; `mix`: files and commit of each
+    source of data.mix by name."""
 
     name = "acquire"
     groups = ("model", "data", "tokenizer")
@@ -40,14 +42,14 @@ class Acquire(BaseStage):
         config = context.config
         folder = model_folder(config, download=False)
         rows = [*data_files(config.data), *validation_files(config.data)] if reads_rows(config) else []
-        return {"rows": [hash_file(path) for path in rows], "hub_rows": hub_reference(config.data, config.data.revision),
+        return {"rows": [hash_file(path) for path in rows], "hub_rows": hub_references(config.data, {}), **parts_of(config),
                 "model": package_hashes(folder) if folder else {"repo": config.model.repo, "revision": config.model.revision},
                 "tokenizer": tokenizer_reference(config)}
 
     def preview(self, context: Context) -> Artefact | None:
         """Local files are known without running."""
         config = context.config
-        if "hub" in (config.model.source, config.tokenizer.source) or (reads_rows(config) and config.data.source == "hub"):
+        if "hub" in (config.model.source, config.tokenizer.source) or (reads_rows(config) and hub_sources(config.data)):
             return None
         return Artefact(Path(), hash_json(self.key(context)), {})
 
@@ -66,9 +68,7 @@ class Acquire(BaseStage):
         if reads_rows(config):
             facts["files"] = [str(path) for path in data_files(config.data)]
             facts["validation_files"] = [str(path) for path in validation_files(config.data)]
-        if reads_rows(config) and config.data.source == "hub":
-            facts["data_commit"] = data_commit(config.data)
-            key["hub_rows"] = hub_reference(config.data, facts["data_commit"])
+            facts |= acquire_rows(config.data, key)
         if folder is not None:
             facts["model_hash"] = hash_json(key["model"])
         return facts | {"row_files": len(facts["files"]), "data_hash": hash_json([key["rows"], key["hub_rows"]]), "digest": hash_json(key)}
@@ -79,8 +79,41 @@ def reads_rows(config: Config) -> bool:
     return "tokenize" in config.pipeline.stages
 
 
+def acquire_rows(data: DataConfig, key: dict) -> dict:
+    """Asks the Hub for the commits of its data sets, which go into the key, and says where the rows of each source are."""
+    commits = {name: data_commit(one) for name, one in hub_sources(data).items()}
+    key["hub_rows"] = hub_references(data, commits)
+    if not data.mix:
+        return {"data_commit": commits[""]} if commits else {}
+    return {"mix": {name: {"files": [str(path) for path in source_files(one)], "data_commit": commits.get(name)}
+                    for name, one in sources(data).items()}}
+
+
+def parts_of(config: Config) -> dict:
+    """How many files each source of a mixture has: which of the hashed rows are whose."""
+    if not config.data.mix or not reads_rows(config):
+        return {}
+    return {"mix": [[name, len(source_files(one))] for name, one in sources(config.data).items()]}
+
+
+def hub_sources(data: DataConfig) -> dict[str, DataConfig]:
+    """The sources that are on the Hub."""
+    return {name: one for name, one in sources(data).items() if one.source == "hub"}
+
+
+def hub_references(data: DataConfig, commits: dict[str, str]) -> object:
+    """What names the rows of the Hub: once they are known by their commits."""
+    found = {name: hub_reference(one, commits.get(name, one.revision)) for name, one in hub_sources(data).items()}
+    return found if data.mix and found else found.get("")
+
+
 def data_files(data: DataConfig) -> list[Path]:
-    """Files of training rows; none for a data set of the Hub. UserError with near names where there are none."""
+    """Files of training rows of all sources; none for a data set of the Hub. UserError with near names where there are none."""
+    return [path for one in sources(data).values() for path in source_files(one)]
+
+
+def source_files(data: DataConfig) -> list[Path]:
+    """Files of one source."""
     from hierarchos.data.files import find_files
 
     if data.source == "hub":

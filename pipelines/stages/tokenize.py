@@ -2,19 +2,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError
+from pipelines import mixture
 from pipelines.stages.base import BaseStage
 from pipelines.stages.checks import check_path
 
 if TYPE_CHECKING:
     from hierarchos.data.formats import Example
     from hierarchos.data.options import EncodeOptions
-    from hierarchos.data.rows import RowReport
+    from hierarchos.data.rows import Row, RowReport
     from hierarchos.data.token_file import TokenFile
     from hierarchos.data.tokenizer import TextTokenizer
     from pipelines.config import Config
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from pipelines.stage import Context
 
 TRAIN, VALIDATION, TOKENIZER = "train.safetensors", "validation.safetensors", "tokenizer"
-NOT_CONTENT = ("source", "path", "validation_path", "repo", "revision", "subset", "split", "streaming", "layout", "pad_to", "pad_multiple",
-               "mask_share", "mask_whole_words")
+NOT_CONTENT = ("mix", "source", "path", "validation_path", "repo", "revision", "subset", "split", "streaming", "layout", "pad_to",
+               "pad_multiple", "mask_share", "mask_whole_words")
 
 
 class Tokenize(BaseStage):
@@ -38,6 +39,7 @@ class Tokenize(BaseStage):
     def settings(self, config: Config) -> dict:
         """What changes the tokens; where rows lie and how rows are laid into batches does not."""
         data = {name: value for name, value in dataclasses.asdict(config.data).items() if name not in NOT_CONTENT}
+        data |= {"mix": mixture.content_settings(config.data)} if config.data.mix else {}
         places = ("path", "repo", "revision")
         tokenizer = {name: value for name, value in dataclasses.asdict(config.tokenizer).items() if name not in places}
         return {"data": data, "tokenizer": tokenizer, "sequence_length": config.train.sequence_length, "seed": config.run.seed,
@@ -59,7 +61,7 @@ class Tokenize(BaseStage):
         config, found = context.config, context.artefacts["acquire"].facts
         tokenizer = make_tokenizer(config, found)
         tokenizer.save(context.folder / TOKENIZER)
-        train, validation, report = encode_all(config, found, tokenizer)
+        train, validation, report, shares = encode_all(config, found, tokenizer)
         train.save(context.folder / TRAIN)
         if validation is not None:
             validation.save(context.folder / VALIDATION)
@@ -68,26 +70,58 @@ class Tokenize(BaseStage):
         entropy = unigram_entropy(validation if validation is not None else train)
         return {"documents": len(train), "tokens": len(train.ids), "vocab_size": tokenizer.size, "unigram_entropy": round(entropy, 4),
                 "trained_tokens": train.trained_tokens, "validation_tokens": len(validation.ids) if validation is not None else 0,
-                "tokenizer_hash": tokenizer.fingerprint, "rows": report.summary()}
+                "tokenizer_hash": tokenizer.fingerprint, "rows": report.summary(), **shares}
 
 
-def encode_all(config: Config, found: dict, tokenizer: TextTokenizer) -> tuple[TokenFile, TokenFile | None, RowReport]:
-    """Training and validation tokens, and the account of the rows."""
-    from hierarchos.data.encode import encode_examples
+def encode_all(config: Config, found: dict, tokenizer: TextTokenizer) -> tuple[TokenFile, TokenFile | None, RowReport, dict]:
+    """Training and validation tokens, the account of the rows, and what of each source is in a mixture."""
+    from hierarchos.data.mixing import join, mix
     from hierarchos.data.rows import RowReport
+
+    data, report = config.data, RowReport(config.data.on_bad_row)
+    parts = {name: encode_source(config, one, mixture.found_of(found, name), tokenizer, report.part(name))
+             for name, one in mixture.sources(data).items()}
+    held = [held_out for _, held_out in parts.values() if held_out is not None]
+    validation = join(held) if held else None
+    if found["validation_files"]:
+        validation = encode_files(config, found["validation_files"], tokenizer)
+    if not data.mix:
+        return parts[""][0], validation, report, {}
+    train, shares = mix({name: train for name, (train, _) in parts.items()}, mixture.weights(data), data.mix_until, config.run.seed)
+    for name, share in shares.items():
+        report.notice(f"{name}: {share.tokens:,} tokens, {100 * share.tokens / len(train.ids):.1f}% ({share.passes:g} of it)")
+    return train, validation, report, {"mix": {name: dataclasses.asdict(share) for name, share in shares.items()}}
+
+
+def encode_source(config: Config, data: DataConfig, found: Mapping, tokenizer: TextTokenizer,
+                  report: RowReport) -> tuple[TokenFile, TokenFile | None]:
+    """Tokens of one source, and those that are held out of it where no file is given for that."""
+    from hierarchos.data.encode import encode_examples
     from hierarchos.data.splitting import split_validation
 
-    report, options = RowReport(config.data.on_bad_row), encode_options(config)
-    whole = encode_examples(examples(config.data, found, report), tokenizer, options, report)
-    if found["validation_files"]:
-        other = RowReport(config.data.on_bad_row)
-        held_out = encode_examples(examples(config.data, found, other, "validation_files"), tokenizer, options, other)
-        return whole, held_out, report
-    train, held_out = split_validation(whole, config.data.validation_fraction, config.run.seed, config.data.validation_by)
-    return train, held_out, report
+    whole = encode_examples(examples(data, found, report, config.run.seed), tokenizer, encode_options(config), report)
+    if data.validation_path:
+        return whole, None
+    return split_validation(whole, data.validation_fraction, config.run.seed, data.validation_by)
 
 
-def examples(data: DataConfig, found: dict, report: RowReport, which: str = "files") -> Iterator[Example]:
+def encode_files(config: Config, files: list[str], tokenizer: TextTokenizer) -> TokenFile:
+    """Tokens of validation files."""
+    from hierarchos.data.encode import encode_examples
+    from hierarchos.data.rows import RowReport
+
+    report = RowReport(config.data.on_bad_row)
+    data = dataclasses.replace(config.data, shuffle_buffer=0)
+    return encode_examples(examples(data, {"files": files}, report, config.run.seed), tokenizer, encode_options(config), report)
+
+
+def all_examples(config: Config, found: Mapping, report: RowReport) -> Iterator[Example]:
+    """Checked rows of all sources, one after the other."""
+    for name, one in mixture.sources(config.data).items():
+        yield from examples(one, mixture.found_of(found, name), report.part(name), config.run.seed)
+
+
+def examples(data: DataConfig, found: Mapping, report: RowReport, seed: int) -> Iterator[Example]:
     """Checked rows of the files that `acquire` found, or of the Hub's data set, at the commit that it noted, when there are none."""
     from hierarchos.data.formats import read_examples
     from hierarchos.data.hub import read_hub_rows
@@ -96,11 +130,21 @@ def examples(data: DataConfig, found: dict, report: RowReport, which: str = "fil
 
     options = RowOptions(**{field.name: getattr(data, field.name) for field in dataclasses.fields(RowOptions) if field.name != "columns"},
                          columns={name: value for name, value in dataclasses.asdict(data.columns).items() if value is not None})
-    if found[which]:
-        rows = read_rows(found[which], ReadOptions(data.format, data.documents, data.max_rows), report)
+    reach = data.max_rows + data.shuffle_buffer if data.max_rows is not None else None
+    if found["files"]:
+        rows = read_rows(found["files"], ReadOptions(data.format, data.documents, reach), report)
     else:
-        rows = read_hub_rows(data.repo, report, data.subset, data.split, found["data_commit"], data.streaming, data.max_rows)
-    return read_examples(rows, options, report)
+        rows = read_hub_rows(data.repo, report, data.subset, data.split, found["data_commit"], data.streaming, reach)
+    return read_examples(drawn(rows, data, report, seed) if data.shuffle_buffer else rows, options, report)
+
+
+def drawn(rows: Iterator[Row], data: DataConfig, report: RowReport, seed: int) -> Iterator[Row]:
+    """Rows through the buffer; of those that were read, data.max_rows."""
+    from hierarchos.data.mixing import through_buffer
+
+    yield from islice(through_buffer(rows, data.shuffle_buffer, seed), data.max_rows)
+    if data.max_rows is not None and report.rows > data.max_rows:
+        report.notice(f"data.max_rows={data.max_rows} of the {report.rows} rows that were read, through data.shuffle_buffer")
 
 
 def encode_options(config: Config) -> EncodeOptions:
@@ -143,7 +187,7 @@ def make_tokenizer(config: Config, found: dict) -> TextTokenizer:
 
     if not trains_tokenizer(config):
         return load_tokenizer(found["tokenizer"] if config.tokenizer.source in ("file", "hub") else found["model"])
-    rows = examples(config.data, found, RowReport("skip"))       # the encoding pass tells and counts bad rows
+    rows = all_examples(config, found, RowReport("skip"))        # the encoding pass tells and counts bad rows
     first = next(rows, None)
     chat = config.data.template == "chat" or (first is not None and first.messages is not None)
     everything = chain(() if first is None else (first,), rows)

@@ -61,6 +61,23 @@ train.optimizer.weigth_decay is not a setting
 a step of train.batch_size=8 x train.accumulation=4 is more than data.max_rows=20
   configuration
   try  train.accumulation=2                nothing was started"""),
+    line("a mixture with mistakes", ["train", "data.mix.a.wieght=1", "data.mix.b.path=5", "data.mix.c.weight=0",
+                                    "data.mix.d.source=hub"], """\
+data.mix.a.wieght is not a setting of a source
+  configuration
+  did you mean  weight ?
+data.mix.b.path takes text, not 5          configuration
+  quote it:  path: "5"
+data.mix.c.weight takes a number above 0, not 0
+  configuration
+data.mix.d.source=hub needs data.mix.d.repo
+  configuration
+  try  data.mix.d.repo=...
+4 mistakes; nothing was started"""),
+    line("rows beside a mixture", ["train", "data=files", "data.path=rows.jsonl", "data.mix.a.source=corpus"], """\
+data.path=rows.jsonl decides nothing beside data.mix
+  configuration
+  try  data.mix.NAME.path=...              nothing was started"""),
     line("key without its group", ["train", "learning_rate=0.1"], """\
 learning_rate is not a setting             command line
   did you mean  train.learning_rate ?      nothing was started"""),
