@@ -23,7 +23,7 @@ from pipelines.settings.effect import without_effect
 from pipelines.settings.folders import Folders
 from pipelines.settings.problems import raise_all
 from pipelines.settings.resolve import as_dict, resolve
-from pipelines.stage import Context, Stage
+from pipelines.stage import Context, Stage, Watch
 from pipelines.summary import closing
 from pipelines.tracking.tracker import check_tracker, tracked
 
@@ -40,6 +40,8 @@ class Job:
     progress: Progress = field(default_factory=Progress)
     identity: str | None = None
     anew: bool = False
+    watch: Watch | None = None              # told the loss of each validation; may end the job
+    directory: Path | None = None           # once it has begun
 
     @property
     def known_as(self) -> str:
@@ -126,9 +128,10 @@ def run(job: Job, sweep: str | None = None) -> RunDirectory:
         if line := precision_line(job.config.precision, job.device):
             job.progress.line(line)
     directory, before = open_directory(job, sweep)
+    job.directory = directory.path
     with directory.at_work():
         job.progress.line(f"run: {directory.path}")
-        context = Context(job.config, directory, job.progress, resuming=job.earlier is not None)
+        context = Context(job.config, directory, job.progress, resuming=job.earlier is not None, watch=job.watch)
         with tracked(job.config, directory, job.progress) as context.tracker:
             Runner(context, job.cache_for(directory.path), before).run(job.stages)
         closing(job.progress, directory)

@@ -42,7 +42,7 @@ def job_hash(config: Config) -> str:
 def comparable(values: dict) -> dict:
     """The settings without those that only say where and how a run is carried out and watched."""
     run = {name: value for name, value in values["run"].items() if name not in NOT_RESULTS}
-    return {**{group: value for group, value in values.items() if group not in ("sweep", "tracker", "launcher")}, "run": run}
+    return {**{group: value for group, value in values.items() if group not in ("sweep", "tracker", "launcher", "search")}, "run": run}
 
 
 def library_versions() -> dict[str, str]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pipelines.progress import Progress
     from pipelines.run_directory import RunDirectory
     from pipelines.tracking.tracker import Tracker
+
+Watch = Callable[[int, float], None]          # told step and loss of each validation
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Context:
     looked_at: Path = Path()
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("hierarchos"))
     tracker: Tracker | None = None
+    watch: Watch | None = None
     _device: object = None
 
     @property

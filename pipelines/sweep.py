@@ -16,6 +16,7 @@ from pipelines.progress import Progress, duration
 from pipelines.run_directory import unique_folder
 from pipelines.settings.compose import Request, check_request
 from pipelines.settings.folders import Folders
+from pipelines.sweeping import search
 from pipelines.sweeping.jobs import SweepJob, expand, freeze, make_jobs
 from pipelines.sweeping.launchers.launcher import check_launcher
 from pipelines.sweeping.one import refused_row, run_job
@@ -37,6 +38,7 @@ def sweep(pipeline: str, words: list[str], folders: Folders) -> int:
         check_plugins(request)
     jobs = make_jobs(request)
     check_launcher(jobs[0].config.launcher)
+    space = None if foreign else search.check_search(request, jobs[0].config)
     folder = unique_folder(Path(jobs[0].config.run.outputs) / "sweeps")
     Progress().line(f"sweep: {folder}")
     begun, interrupted = time.monotonic(), False
@@ -44,8 +46,11 @@ def sweep(pipeline: str, words: list[str], folders: Folders) -> int:
         if foreign:
             run_with_hydra(request, folder)
         else:
-            freeze(folder, jobs, words, request.sweeps)
-            run_jobs(jobs, folder, request.sweeps)
+            if space is not None:
+                search.Search(request, space, jobs[0].config, folder).run()
+            else:
+                freeze(folder, jobs, words, request.sweeps)
+                run_jobs(jobs, folder, request.sweeps)
     except StopSweep:
         pass
     except KeyboardInterrupt:

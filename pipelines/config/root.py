@@ -12,6 +12,7 @@ from pipelines.config.peft import PeftConfig
 from pipelines.config.precision import PrecisionConfig
 from pipelines.config.results import EvaluateConfig, ExportConfig, GenerateConfig
 from pipelines.config.run import PipelineConfig, RunConfig, SweepConfig
+from pipelines.config.search import SearchConfig
 from pipelines.config.tokenizer import TokenizerConfig
 from pipelines.config.tracker import TrackerConfig
 from pipelines.config.train import TrainConfig
@@ -70,3 +71,6 @@ class Config:
 
     launcher: LauncherConfig = field(default_factory=LauncherConfig)
     """What starts the jobs of a sweep."""
+
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """How the values of a sweep are chosen."""

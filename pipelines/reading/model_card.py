@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TASKS = {"ForCausalLM": "text-generation", "LMHeadModel": "text-generation", "ForMaskedLM": "fill-mask"}
 NOT_STATED = ("Licence, intended use, limits, biases. This card was written by a program, from the record of the run; "
               "a person has to add them.")
-NOT_ABOUT_MODELS = ("run", "sweep", "tracker", "launcher", "device", "generate", "evaluate", "export", "pipeline")
+NOT_ABOUT_MODELS = ("run", "sweep", "tracker", "launcher", "search", "device", "generate", "evaluate", "export", "pipeline")
 
 
 def model_card(config: Config, manifest: dict, adapter: bool, architecture: dict) -> str:

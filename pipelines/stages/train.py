@@ -166,7 +166,7 @@ class ProgressObserver:
 
     def __init__(self, context: Context):
         self.progress, self.log, self.tracker = context.progress, context.log, context.tracker
-        self.bar = None
+        self.watch, self.bar = context.watch, None
         self.validation = {}
 
     def started(self, trainer: Trainer) -> None:
@@ -192,6 +192,8 @@ class ProgressObserver:
         self.validation = {"validation": loss}
         if self.tracker is not None:
             self.tracker.log(step, {"validation/loss": loss})
+        if self.watch is not None:
+            self.watch(step, loss)
         self.log.info("step %d validation loss %.6f%s", step, loss, " (best)" if best else "")
 
     def saved(self, checkpoint: object) -> None:

@@ -8,11 +8,16 @@ from hierarchos.errors import UserError
 from pipelines import execute, exits
 from pipelines import resume as resuming
 from pipelines.files import write_text
-from pipelines.run_directory import read_manifest, runs, status_of
+from pipelines.run_directory import RunDirectory, read_manifest, runs, status_of
 from pipelines.runner import StageFailed
 from pipelines.sweeping.rows import Outcome, row_of
 
+PRUNED = "ended early"
 RETRIED = (exits.FAILED, exits.DEVICE)          # wrong input stays wrong
+
+
+class Pruned(KeyboardInterrupt):
+    """A search ends a job that lags behind; what it has done is kept as an interrupted run's is."""
 
 
 def run_job(job: execute.Job, folder: Path, number: int) -> dict:
@@ -63,6 +68,11 @@ def carry_out(job: execute.Job, folder: Path, number: int, attempt: int = 1) -> 
         first = exits.stage_message(failed).splitlines()[0]
         job.progress.line(f"job {number} failed: {first}; log: {failed.log}")
         return Outcome(f"failed: {first}", exits.status_of(failed.error), failed.log.parents[2], attempt)
+    except Pruned as found:
+        job.progress.line(f"job {number}: {found}")
+        directory = RunDirectory(job.directory, read_manifest(job.directory))
+        directory.save(status="pruned")
+        return Outcome(PRUNED, exits.DONE, job.directory, attempt)
     except KeyboardInterrupt:
         return Outcome("interrupted", exits.INTERRUPTED, None, attempt)
     except UserError as error:                    # a directory that cannot be made
