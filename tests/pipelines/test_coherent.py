@@ -20,13 +20,16 @@ def test_train_finetune_and_chat(rows, monkeypatch):  # noqa: F811
     assert 4.0 < stages["train"]["facts"]["loss"] < 7.0 and stages["evaluate"]["facts"]["loss"] > 0
     assert (rows.path / "first/model/hierarchos_rust_config.json").is_file()
 
-    tuned = rows.call("finetune", "model.path=first/model", *SHORT, *ROWS, "run.dir=tuned")
+    more = ["data.layout=pad", "data.pad_to=longest", "coherent.length_buckets=2", "coherent.persist_state=true"]
+    tuned = rows.call("finetune", "model.path=first/model", *SHORT, *ROWS, *more, "run.dir=tuned")
     assert tuned.status == 0, tuned.err
     assert changed(rows.path / "first/model", rows.path / "tuned/model") <= {"low rank, routers, memory"}
 
-    monkeypatch.setattr("sys.stdin", io.StringIO("to be\n/quit\n"))
-    talked = rows.call("chat", "model=local", "model.path=tuned/model", "generate.max_new_tokens=2", "coherent.chat_state_file=state.json")
-    assert talked.status == 0, talked.err
+    monkeypatch.setattr("sys.stdin", io.StringIO("to be\n/learn or not\n/quit\n"))
+    files = ["coherent.chat_state_file=state.json", "coherent.ltm_overlay_file=learned.safetensors", "coherent.ltm_writes=prompt"]
+    talked = rows.call("chat", "model=local", "model.path=tuned/model", "generate.max_new_tokens=2", *files)
+    assert talked.status == 0 and "learned: objective" in talked.out + talked.err, talked.err
+    assert (rows.path / "learned.safetensors").is_file()
     state = json.loads((rows.path / "state.json").read_text())
     assert state["history"][0][0] == "to be" and state["position"] > 2
 
