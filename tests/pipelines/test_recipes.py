@@ -42,6 +42,8 @@ def filled(word: str, place: Place, package: Path) -> str:
 def first_two(word: str) -> str:
     """A sweep over two values is enough for a test."""
     key, equals, values = word.partition("=")
+    if "(" in values:                                       # an interval
+        return word
     return key + equals + ",".join(values.split(",")[:2])
 
 
@@ -91,6 +93,9 @@ def test_recipe_runs_for_one_step(recipe, place, package, monkeypatch):
         words += ["generate.max_new_tokens=2"]
     if "override /data: corpus" in text_of(recipe) or words[0] == "train":
         words += [f"data.max_rows={200 if recipe == 'packing' else 1}", "tokenizer.vocab_size=300"]
+    if "override /search" in text_of(recipe):
+        pytest.importorskip("optuna")
+        words += ["search.trials=2"]
     if "rows: messages" in text_of(recipe):
         words += [f"tokenizer.chat_template={CHAT}"]
     if recipe == "hub_lora":
