@@ -17,6 +17,15 @@ class ExportConfig:
     max_shard_mb: int = setting(4096, at_least=1)
     """Largest size of one safetensors file, in MiB."""
 
+    repo: str | None = setting(None)
+    """For the stage `upload`: the repository on the Hub, "owner/name", that the package is put into."""
+
+    private: bool = setting(True)
+    """Whether a repository that `upload` makes is for you alone; one that is there stays as it is."""
+
+    branch: str = setting("main")
+    """The branch of the repository that `upload` writes to."""
+
 
 @dataclass(frozen=True)
 class EvaluateConfig:

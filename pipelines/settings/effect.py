@@ -25,6 +25,9 @@ def without_effect(config: Config, words: Sequence[str]) -> list[UserError]:
         found.append(_unread("train.epochs", f"{config.train.epochs:g}", f"train.steps={config.train.steps}", "train.steps=null"))
     if "data.max_rows" in typed and config.data.mix:
         found.append(_unread("data.max_rows", config.data.max_rows, "data.mix", "data.mix.NAME.max_rows=..."))
+    if config.export.repo is not None and "upload" not in config.pipeline.stages:
+        stages = ",".join([*map(str, config.pipeline.stages), "upload"])
+        found.append(_unread("export.repo", config.export.repo, "a pipeline without the stage upload", f"pipeline.stages=[{stages}]"))
     return found
 
 

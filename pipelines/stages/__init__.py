@@ -10,5 +10,6 @@ STAGES = {
     "choices": "pipelines.stages.choices.Choices",
     "merge": "pipelines.stages.merge.Merge",
     "unmerge": "pipelines.stages.merge.Unmerge",
+    "upload": "pipelines.stages.upload.Upload",
     "convert": "pipelines.stages.convert.Convert",
 }

@@ -52,7 +52,7 @@ def check_package(config: Config) -> None:
     check_path(folder, "model.path")
     if not Path(folder).is_dir():
         hint = "a package is a folder with config.json, tokenizer.json, *.safetensors"
-        command = f"hierarchos convert model.path={folder} export.path=FOLDER" if folder.endswith(".gguf") else None
+        command = f"hierarchos convert model.path={folder} export.path=FOLDER" if folder.lower().endswith(".gguf") else None
         raise UserError(f"{folder} is a file", where="model.path", hint=hint, command=command)
     model = load_model(folder, config.model.config).model
     check_adapters(config, model)

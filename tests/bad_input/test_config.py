@@ -78,6 +78,11 @@ data.mix.d.source=hub needs data.mix.d.repo
 data.path=rows.jsonl decides nothing beside data.mix
   configuration
   try  data.mix.NAME.path=...              nothing was started"""),
+    line("a repository that nothing writes to", ["evaluate", "model.path=SmolLM2", "export.repo=owner/name"], """\
+export.repo=owner/name decides nothing beside a pipeline without the stage upload
+  configuration
+  try  pipeline.stages=[acquire,tokenize,evaluate,upload]
+  nothing was started"""),
     line("key without its group", ["train", "learning_rate=0.1"], """\
 learning_rate is not a setting             command line
   did you mean  train.learning_rate ?      nothing was started"""),

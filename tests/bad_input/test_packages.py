@@ -86,6 +86,12 @@ def adapter_only(package: Path) -> None:
     (package / "adapter_config.json").write_text("{}")
 
 
+GGUF_FILE = {"tiny.gguf": b"GGUF\3\0\0\0", **ROWS_FILE}
+GGUF = """\
+tiny.gguf is a file                        model.path
+  a package is a folder with config.json, tokenizer.json, *.safetensors
+  try  hierarchos convert model.path=tiny.gguf export.path=FOLDER
+  nothing was started"""
 ROWS = [
     Wrong("folder that is not there", ("generate", "model.path=pgk", "prompt=a"), """\
 pgk is not there                           model.path
@@ -94,6 +100,7 @@ pgk is not there                           model.path
 rows.jsonl is a file                       model.path
   a package is a folder with config.json, tokenizer.json, *.safetensors
   nothing was started""", ROWS_FILE),
+    Wrong("a GGUF file instead of a package", ("generate", "model.path=tiny.gguf", "prompt=a"), GGUF, GGUF_FILE),
     Wrong("empty path", ("generate", "model.path=", "prompt=a"), """\
 model.path is empty                        command line
   Folder of a Hugging Face package (config.json, tokenizer.json, *.safetensors); source=local.
@@ -319,6 +326,11 @@ def larger_tokenizer(folder: Path) -> None:
 @pytest.mark.parametrize(**by_name(ROWS))
 def test_packages_that_cannot_be_used(check, row):
     check(row)
+
+
+@pytest.mark.parametrize("words", [("train", "model=local"), ("finetune",), ("evaluate",), ("chat",)], ids=" ".join)
+def test_every_command_names_the_conversion_of_a_gguf_file(check, words):
+    check(Wrong("", (*words, "model.path=tiny.gguf", *(("data=jsonl", "data.path=rows.jsonl") if words[0] != "chat" else ())), GGUF, GGUF_FILE))
 
 
 def test_a_byte_order_mark_before_config_json_is_no_error(package, place):

@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -64,6 +65,8 @@ class HubServer:
         self.repositories: dict[tuple[str, str], Repository] = {}
         self.faults: dict[str, list[object]] = {}
         self.requests: list[tuple[str, str, dict]] = []
+        self.arrived: dict[str, bytes] = {}                       # large files on their way into a commit, by SHA-256
+        self.owners = {"owner"}                                    # where the token may write
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": self}))
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
@@ -113,8 +116,24 @@ class Handler(BaseHTTPRequestHandler):
         self.answer()
 
     def do_POST(self) -> None:
-        self.form = parse_qs(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode())
+        self.body = self.received()
+        self.form = parse_qs(self.body.decode())
         self.answer()
+
+    def do_PUT(self) -> None:
+        self.body = self.received()
+        self.answer()
+
+    def received(self) -> bytes:
+        """The body of a request, sent whole or in chunks."""
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
 
     def answer(self) -> None:
         """Notes the request and sends it to its part of the protocol."""
@@ -124,6 +143,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.fault is not None and not isinstance(self.fault, Cut):
             status, headers = self.fault if isinstance(self.fault, tuple) else (self.fault, {})
             return self.send(status, headers=headers)
+        if self.command in ("POST", "PUT") and (answer := writing(self)) is not None:
+            return answer()
         if self.path_only.startswith("/blob/"):
             return self.blob(self.path_only.removeprefix("/blob/"))
         if found := CALL.fullmatch(self.path_only):
@@ -247,3 +268,10 @@ def entry(path: str, content: bytes) -> dict:
 def blob_id(content: bytes) -> str:
     """Git's name of a file's content."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def writing(handler: Handler) -> Callable[[], None] | None:
+    """What answers a request that writes, or None for one that reads."""
+    from tests.hub.writing import Writing
+
+    return Writing(handler).answer()

@@ -80,6 +80,22 @@ def test_refusal_stops_the_run_with_its_message_and_no_traceback(place, hub):
     assert "stopped in acquire; log: " in err and "Traceback" not in err
 
 
+def test_package_goes_to_the_hub_only_with_the_stage_that_does_it(place, hub):
+    asked = {"HF_TOKEN": hub.token, "HF_HUB_DISABLE_XET": "1"}
+    words = ["train", *SIZE, *SHORT, "data=hub", "data.repo=owner/rows"]
+    status, _, err = run(place, *words, "pipeline.stages=[acquire,tokenize,train,export]", "run.dir=kept", **asked)
+    assert status == 0, err
+    assert {how for how, path, _ in hub.requests if "owner/rows" not in path} <= {"GET", "HEAD"}
+    status, out, err = run(place, "upload", "model.path=kept/model", "export.repo=owner/mine", "run.dir=sent", **asked)
+    assert status == 0, err
+    made = hub.repositories["models", "owner/mine"]
+    package = {path.name: path.read_bytes() for path in (place.path / "kept/model").iterdir()}
+    assert made.private and made.commits[made.refs["main"]] == package
+    facts = told(place, "sent")["stages"]["upload"]["facts"]
+    assert facts["commit"] == made.refs["main"] and f"upload: {hub.url}/owner/mine/tree/main" in out
+    assert hub.token not in (place.path / "sent/run.json").read_text() + (place.path / "sent/environment.txt").read_text()
+
+
 def test_moved_branch_is_read_anew(place, hub):
     words = ["train", *SIZE, *SHORT, "data=hub", "data.repo=owner/rows", "pipeline.stages=[acquire,tokenize]"]
     assert run(place, *words, "run.dir=first")[0] == 0
