@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,23 +32,37 @@ def write_package(folder: str | Path, config: Mapping, tensors: Mapping[str, np.
     Raises `UserError` when the disk is full or the place holds something else; the earlier state is intact then."""
     folder = Path(folder)
     _check_target(folder)
+    with written_aside(folder) as aside:
+        copy_companions(companions, aside)
+        for name, content in (files or {}).items():
+            write_file(aside / name, content)
+        write_file(aside / "config.json", json.dumps(exported_config(config), indent=2) + "\n")
+        write_shards(aside, tensors, shard_bytes)
+    return folder
+
+
+@contextmanager
+def written_aside(folder: Path) -> Iterator[Path]:
+    """A new folder beside `folder` to write into; it takes that name at the end, synced, and only when nothing failed.
+
+    What stood there before is put aside first and comes back when the renaming fails."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with disk_errors(folder):
         aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.writing-", dir=folder.parent))
         try:
-            for name in COMPANIONS if companions else ():
-                if (Path(companions) / name).is_file():
-                    write_file(aside / name, (Path(companions) / name).read_bytes())
-            for name, content in (files or {}).items():
-                write_file(aside / name, content)
-            write_file(aside / "config.json", json.dumps(exported_config(config), indent=2) + "\n")
-            write_shards(aside, tensors, shard_bytes)
+            yield aside
             os.chmod(aside, 0o755)
             sync_folder(aside)
             _replace(aside, folder)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-    return folder
+
+
+def copy_companions(source: str | Path | None, folder: Path) -> None:
+    """Copies the tokenizer and generation files that `source` has."""
+    for name in COMPANIONS if source else ():
+        if (Path(source) / name).is_file():
+            write_file(folder / name, (Path(source) / name).read_bytes())
 
 
 def exported_config(config: Mapping) -> dict:

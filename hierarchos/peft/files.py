@@ -5,9 +5,6 @@ Beside them `base.json`: SHA-256 of the base that the adapter was trained on; PE
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError, nearest
 from hierarchos.hub.safetensors_file import TensorFile, write_tensors
-from hierarchos.hub.write import disk_errors, sync_folder, write_file
+from hierarchos.hub.write import write_file, written_aside
 from hierarchos.peft.adapted import Adapted, adapted, base_of
 from hierarchos.peft.adapter import DEFAULT
 from hierarchos.peft.config import CONFIG, LoraConfig, read_config, to_peft
@@ -126,24 +123,13 @@ def write_adapter(folder: str | Path, config: LoraConfig, tensors: Mapping[str, 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} is there already", where="adapter", hint="give a folder that does not exist yet",
                         outcome="nothing was written")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with disk_errors(folder):
-        aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.writing-", dir=folder.parent))
-        try:
-            for name, content in (files or {}).items():
-                write_file(aside / name, content)
-            write_file(aside / CONFIG, json.dumps(to_peft(config), indent=2, sort_keys=True) + "\n")
-            if base_hash:
-                write_file(aside / BASE, json.dumps({"sha256": base_hash}) + "\n")
-            write_tensors(aside / TENSORS, tensors)
-            os.chmod(aside, 0o755)
-            sync_folder(aside)
-            if folder.exists():
-                folder.rmdir()
-            aside.rename(folder)
-            sync_folder(folder.parent)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+    with written_aside(folder) as aside:
+        for name, content in (files or {}).items():
+            write_file(aside / name, content)
+        write_file(aside / CONFIG, json.dumps(to_peft(config), indent=2, sort_keys=True) + "\n")
+        if base_hash:
+            write_file(aside / BASE, json.dumps({"sha256": base_hash}) + "\n")
+        write_tensors(aside / TENSORS, tensors)
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +35,21 @@ def test_what_is_saved_loads_bit_for_bit(folder, tmp_path):
     again = save(tmp_path / "again", found.config, found.values, found.buffers)
     for path in folder.iterdir():
         assert path.read_bytes() == (again / path.name).read_bytes(), path.name
+
+
+def test_package_that_cannot_be_put_in_place_leaves_the_earlier_one(folder, monkeypatch):
+    found, before, rename = load(folder), {path.name: path.read_bytes() for path in folder.iterdir()}, Path.rename
+
+    def fails(self, target):
+        if ".writing-" in self.name:
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fails)
+    with pytest.raises(UserError):
+        save(folder, found.config, found.values, fresh_buffers(found.config, 13.0))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
 def test_files_are_those_of_the_format(folder):

@@ -8,9 +8,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError, nearest
 from hierarchos.hub.safetensors_file import sync
-from hierarchos.hub.write import COMPANIONS, disk_errors, sync_folder, write_file
+from hierarchos.hub.write import copy_companions, write_file, written_aside
 from hierarchos.models.coherent_v9.config import MODEL_TYPE, Config, resolve
 from hierarchos.models.coherent_v9.contract import check_contract, contract_of, digest_of
 from hierarchos.models.coherent_v9.parameters import TABLE, parameters
@@ -159,24 +156,13 @@ def save(folder: str | Path, cfg: Config, values: Mapping[str, np.ndarray], buff
          companions: str | Path | None = None, files: Mapping[str, str] | None = None) -> Path:
     """Writes a package aside and renames it into place. companions: the folder whose tokenizer is copied. files: further ones, by name."""
     folder = Path(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with disk_errors(folder):
-        aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.writing-", dir=folder.parent))
-        try:
-            for name in COMPANIONS if companions else ():
-                if (Path(companions) / name).is_file():
-                    write_file(aside / name, (Path(companions) / name).read_bytes())
-            for name, content in {**config_files(cfg), **(files or {})}.items():
-                write_file(aside / name, content)
-            write_weights(aside / WEIGHTS, cfg, values, buffers or fresh_buffers(cfg))
-            os.chmod(aside, 0o755)
-            sync_folder(aside)
-            if folder.exists():
-                _check_replaceable(folder)
-                shutil.rmtree(folder)
-            aside.rename(folder)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+    if folder.exists():
+        _check_replaceable(folder)
+    with written_aside(folder) as aside:
+        copy_companions(companions, aside)
+        for name, content in {**config_files(cfg), **(files or {})}.items():
+            write_file(aside / name, content)
+        write_weights(aside / WEIGHTS, cfg, values, buffers or fresh_buffers(cfg))
     return folder
 
 
