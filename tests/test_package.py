@@ -87,6 +87,16 @@ def test_the_installed_program_tells_its_version(hierarchos):
     assert (done.returncode, done.stdout) == (0, f"hierarchos {__version__}\n")
 
 
+def test_the_package_runs_as_the_program_does(hierarchos, installed, tmp_path):
+    def module(*words: str) -> subprocess.CompletedProcess:
+        return run(installed / "python", "-m", "hierarchos", *words, cwd=tmp_path)
+
+    for words in (["--version"], ["trian"], ["train", "--dry-run"]):
+        done, same = module(*words), hierarchos(*words)
+        assert (done.returncode, done.stdout) == (same.returncode, same.stdout), words
+    assert module("trian").returncode == 2
+
+
 def test_the_installed_program_finds_its_configurations(hierarchos):
     help_text, dry = hierarchos("train", "--help"), hierarchos("train", "--dry-run")
     assert help_text.returncode == 0 and "train" in help_text.stdout, help_text.stdout
