@@ -15,7 +15,7 @@ from pipelines import execute
 from pipelines.memory import memory_line, refuse_hopeless, table_of
 from pipelines.progress import duration
 from pipelines.stage import Artefact, Context
-from pipelines.stages import coherent
+from pipelines.stages import coherent_memory, coherent_package
 from pipelines.stages.packages import batches, start_model, tokenizer_of
 from pipelines.stages.tokenize import TRAIN, VALIDATION
 
@@ -89,8 +89,8 @@ def look_at_training(found: Forecast, context: Context, probe: bool) -> None:
     from hierarchos.training.settings import total_steps
 
     config, facts = context.config, context.artefacts["tokenize"].facts
-    if coherent.of_run(context):
-        more, found.fits = coherent.forecast_lines(context)
+    if coherent_package.of_run(context):
+        more, found.fits = coherent_memory.forecast_lines(context)
         found.parts |= more
         return
     model, values = start_model(context, tokenizer_of(context))

@@ -9,7 +9,7 @@ from hierarchos.hub.client import COMMIT, hub_client
 from hierarchos.hub.refusals import refusal
 from hierarchos.hub.write import COMPANIONS
 
-PATTERNS = ("config.json", "model.safetensors", "model-*.safetensors", "model.safetensors.index.json", *COMPANIONS)
+PATTERNS = ("config.json", "hierarchos*.json", "model.safetensors", "model-*.safetensors", "model.safetensors.index.json", *COMPANIONS)
 ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
              "generation_config.json", "config.json")
@@ -49,7 +49,7 @@ def check_package(folder: Path, repository: str) -> None:
     if not any(folder.glob("*.safetensors")):
         hint = "pickled weights (.bin, .pt) are never read: they can run code"
         raise UserError(f"{repository} has no safetensors", where=where, hint=hint)
-    if not (folder / "config.json").is_file() and not (folder / "adapter_config.json").is_file():
+    if not any((folder / name).is_file() for name in ("config.json", "adapter_config.json", "hierarchos_config.json")):
         raise UserError(f"{repository} has no config.json", where=where)
 
 

@@ -39,9 +39,10 @@ def opened(words: list[str]) -> tuple[object, Callable[[], None]]:
     from pipelines.devices import first_line, open_selected
     from pipelines.execute import prepare
     from pipelines.settings.folders import Folders
-    from pipelines.stages import coherent
     from pipelines.stages.acquire import model_folder
     from pipelines.stages.adapters import with_adapters
+    from pipelines.stages.coherent_chat import open_chat
+    from pipelines.stages.coherent_package import applies
     from pipelines.stages.generate import policy_of
     from pipelines.stages.packages import loaded_package
     from pipelines.stages.tokenize import encode_options
@@ -49,9 +50,10 @@ def opened(words: list[str]) -> tuple[object, Callable[[], None]]:
     given = words if any(word.startswith("generate.max_new_tokens=") for word in words) else [DEFAULT_TOKENS, *words]
     job = prepare("generate", ["generate.prompt=chat", *given], Folders.find(None))
     config = job.config
-    if coherent.applies(config):
-        return coherent.open_chat(config)
-    loaded = with_adapters(loaded_package(model_folder(config, download=True), config.model.config), config)
+    folder = model_folder(config, download=True)
+    if applies(config, folder and str(folder)):
+        return open_chat(config, folder)
+    loaded = with_adapters(loaded_package(folder, config.model.config), config)
     if loaded.model.task == "masked":
         raise UserError("this model is an encoder: it sees both sides of a token and writes no text", where=str(loaded.package.folder))
     tokenizer = load_tokenizer(loaded.package.folder)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pipelines.stage import Context
 
 CORPUS = "corpus:shakespeare"
-PACKAGE_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*.json", "special_tokens_map.json", "*.jinja")
+PACKAGE_FILES = ("config.json", "hierarchos*.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*.json",
+                 "special_tokens_map.json", "*.jinja")
 
 
 class Acquire(BaseStage):
