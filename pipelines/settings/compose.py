@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,6 +23,7 @@ from pipelines.settings import source, typed
 from pipelines.settings.command_line import CommandLine
 from pipelines.settings.files import ROOT, FileCheck
 from pipelines.settings.folders import Folders
+from pipelines.settings.lean import compose_settings
 from pipelines.settings.problems import raise_all
 
 PLUGINS = {              # what brings a launcher or sweeper beside Hydra's own
@@ -29,7 +31,6 @@ PLUGINS = {              # what brings a launcher or sweeper beside Hydra's own
                  "submitit_slurm": "hydra-submitit-launcher", "ray": "hydra-ray-launcher"},
     "sweeper": {"basic": "hydra-core", "optuna": "hydra-optuna-sweeper", "ax": "hydra-ax-sweeper", "nevergrad": "hydra-nevergrad-sweeper"},
 }
-UNREAD = ("output", "help", "hydra_help", "hydra_logging", "job_logging", "env")       # hydra/...: files that decide nothing about a run
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Request:
     overrides: tuple[str, ...]
     sweeps: tuple[str, ...] = ()
     typed: tuple[str, ...] = ()
+    names_hydra: bool = False            # words or files speak about Hydra itself: its own node is composed, and so checked, as well
 
     @property
     def all_overrides(self) -> list[str]:
@@ -55,8 +57,10 @@ def check_request(pipeline: str, words: Sequence[str], folders: Folders, multiru
     chosen = {"pipeline": [pipeline], **line.chosen}
     wrong = {error.what.partition(" ")[0] for error in line.errors}            # a wrong choice has been told already
     known = {group: [name for name in names if f"{group}={name}" not in wrong] for group, names in chosen.items()}
-    raise_all(line.errors + FileCheck(folders, known).run())
-    return Request(pipeline, folders, tuple(line.overrides), tuple(line.sweeps), tuple(words))
+    files = FileCheck(folders, known)
+    raise_all(line.errors + files.run())
+    names_hydra = files.names_hydra or any(override.lstrip("+~").startswith("hydra") for override in line.overrides)
+    return Request(pipeline, folders, tuple(line.overrides), tuple(line.sweeps), tuple(words), names_hydra)
 
 
 def hydra_for(folders: Folders) -> Hydra:
@@ -84,10 +88,11 @@ def _instance(folders: Folders) -> Hydra:
 
 def compose(request: Request) -> DictConfig:
     """The composed configuration of a single run, interpolations not yet resolved."""
-    overrides = request.all_overrides
-    if not any(override.lstrip("+~").startswith("hydra") for override in overrides):
-        overrides += [f"~hydra/{name}" for name in UNREAD]
-    return without_hydra(load(hydra_for(request.folders), overrides, RunMode.RUN))
+    hydra = hydra_for(request.folders)
+    if not request.names_hydra:
+        with suppress(HydraException, OmegaConfBaseException):              # what it refuses is told by the whole composition
+            return compose_settings(hydra.config_loader, ROOT, request.all_overrides)
+    return without_hydra(load(hydra, request.all_overrides, RunMode.RUN))
 
 
 def required_keys(request: Request) -> set[str]:

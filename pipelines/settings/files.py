@@ -3,11 +3,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 import yaml
-from omegaconf._utils import get_yaml_loader  # Hydra's own reading of numbers: 1e-5 is a number
 
 from hierarchos.errors import UserError
 from pipelines.settings.folders import Folders, shown
@@ -15,6 +13,7 @@ from pipelines.settings.header import package_of
 from pipelines.settings.names import nearest_setting, unknown_setting
 from pipelines.settings.schema import groups, open_parent, settings
 from pipelines.settings.values import check
+from pipelines.settings.yaml_file import read
 
 ROOT = "hierarchos"
 
@@ -27,6 +26,7 @@ class FileCheck:
     chosen: dict[str, list[str]]
     errors: list[UserError] = field(default_factory=list)
     seen: dict[str, Path] = field(default_factory=dict)
+    names_hydra: bool = False           # a file beside hierarchos.yaml says something about Hydra itself
 
     def run(self) -> list[UserError]:
         self.file(ROOT, self.folders.file(ROOT))
@@ -38,23 +38,27 @@ class FileCheck:
             return
         self.seen[name] = path
         try:
-            loader, node, text = read(path)
+            file = read(path)
         except UserError as error:
             self.errors.append(error)
             return
+        loader, node = file.loader, file.node
         if node is None:
             self.errors += [nothing_set(path)] if name.startswith("experiment/") else []
             return
         if not isinstance(node, yaml.MappingNode):
             self.errors.append(UserError("the file is not a mapping of settings", where=place(path, node)))
             return
-        package = package_of(name, text)
+        package = package_of(name, file.text)
         for key_node, value_node in pairs(loader, node):
             if key_node.value == "defaults":
                 self.defaults(name, path, loader, value_node)
-            elif key_node.value != "hydra":
+            elif key_node.value == "hydra":
+                self.names_hydra |= name != ROOT
+            else:
                 self.key(f"{package}.{key_node.value}" if package else str(key_node.value), path, loader, key_node, value_node)
-        self.errors += duplicates(node, path)
+        self.errors += [UserError(f"{key.value} is given twice", where=place(path, key), hint=f"first in line {line}")
+                        for key, line in file.twice]
 
     def defaults(self, name: str, path: Path, loader: yaml.Loader, node: yaml.Node) -> None:
         """Follows the entries of a defaults list."""
@@ -79,7 +83,10 @@ class FileCheck:
         optional, group = "optional" in words[:-1], words[-1].partition("@")[0]
         parent = name.rpartition("/")[0]
         absolute = group.strip("/") if group.startswith("/") or not parent else f"{parent}/{group}"
-        if absolute.startswith("hydra") or value is None or "${" in str(value):
+        if absolute.startswith("hydra"):
+            self.names_hydra |= name != ROOT
+            return
+        if value is None or "${" in str(value):
             value = None
         elif absolute not in self.folders.groups():
             if not optional:
@@ -110,7 +117,7 @@ class FileCheck:
         if "." in str(key_node.value):
             self.errors.append(dotted(key, where))
         elif key in settings():
-            scalar = node.value if isinstance(node, yaml.ScalarNode) and node.style is None else None
+            scalar = node.value if isinstance(node, yaml.ScalarNode) and not node.style else None
             self.errors += check(settings()[key], loader.construct_object(node, deep=True), where, scalar)
         elif key not in groups():
             self.errors.append(unknown_setting(key, where))
@@ -119,27 +126,6 @@ class FileCheck:
         else:
             for below, value in pairs(loader, node):
                 self.key(f"{key}.{below.value}", path, loader, below, value)
-
-
-def read(path: Path) -> tuple[yaml.Loader, yaml.Node | None, str]:
-    """A file as a tree with line numbers; UserError when it is not UTF-8 or not YAML. Read once while it does not change."""
-    found = path.stat()
-    return _read(path, found.st_mtime_ns, found.st_size)
-
-
-@lru_cache(maxsize=256)
-def _read(path: Path, *_: int) -> tuple[yaml.Loader, yaml.Node | None, str]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        loader = get_yaml_loader()(text)
-        return loader, loader.get_single_node(), text
-    except UnicodeDecodeError as error:
-        line = path.read_bytes()[:error.start].count(b"\n") + 1
-        raise UserError("the file is not UTF-8", where=f"{shown(path)}:{line}", hint="save it as UTF-8") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{shown(path)}:{mark.line + 1}" if mark else shown(path)
-        raise UserError(f"this is not YAML: {getattr(error, 'problem', None) or error}", where=where) from None
 
 
 def nothing_set(path: Path) -> UserError:
@@ -159,19 +145,6 @@ def pairs(loader: yaml.Loader, node: yaml.MappingNode) -> Iterator[tuple[yaml.No
     """Keys and values, `<<` merged in."""
     loader.flatten_mapping(node)
     yield from node.value
-
-
-def duplicates(node: yaml.Node, path: Path) -> list[UserError]:
-    """Keys that a mapping has twice, at any depth; only the last would count."""
-    if not isinstance(node, yaml.MappingNode):
-        return []
-    found, lines = [], {}
-    for key, value in node.value:
-        if key.value in lines:
-            found.append(UserError(f"{key.value} is given twice", where=place(path, key), hint=f"first in line {lines[key.value]}"))
-        lines[key.value] = key.start_mark.line + 1
-        found += duplicates(value, path)
-    return found
 
 
 def place(path: Path, node: yaml.Node) -> str:

@@ -8,10 +8,11 @@ import yaml
 from hydra.types import RunMode
 
 from pipelines.settings.compose import Request, hydra_for
-from pipelines.settings.files import ROOT, pairs, place, read
+from pipelines.settings.files import ROOT, pairs, place
 from pipelines.settings.folders import Folders
 from pipelines.settings.header import package_of
 from pipelines.settings.schema import settings
+from pipelines.settings.yaml_file import read
 
 DEFAULT, TYPED = "default", "command line"
 
@@ -53,8 +54,8 @@ def file_of(folders: Folders, name: str | None) -> Path | None:
 
 def keys_of(name: str, path: Path) -> Iterator[tuple[str, str]]:
     """Dotted keys of a file with file:line; mappings of free form (model.config) down to their leaves."""
-    loader, node, text = read(path)
-    package = package_of(name, text)
+    file = read(path)
+    loader, node, package = file.loader, file.node, package_of(name, file.text)
     if isinstance(node, yaml.MappingNode):
         for key_node, value_node in pairs(loader, node):
             if key_node.value not in ("defaults", "hydra"):

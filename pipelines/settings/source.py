@@ -6,11 +6,12 @@ from pathlib import Path
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.plugins import Plugins
-from hydra.plugins.config_source import ConfigResult
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult
 from omegaconf import Container, OmegaConf
 
 from pipelines.hashing import flatten
 from pipelines.settings.header import package_of
+from pipelines.settings.yaml_file import read
 
 MARKS = "required"          # in a file's header: the keys that it marks with ???
 
@@ -23,12 +24,15 @@ class HierarchosConfigSource(FileConfigSource):
         return "hierarchos"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        result = super().load_config(config_path)
-        text = (Path(self.path) / self._normalize_file_name(config_path)).read_text(encoding="utf-8")
-        package = package_of(config_path, text)
-        result.header |= {"package": package or "_global_", MARKS: marked(result.config, package)}
-        required.update(result.header[MARKS])
-        return result
+        path = Path(self.path) / self._normalize_file_name(config_path)
+        if not path.is_file():
+            raise ConfigLoadError(f"there is no {path}")
+        file = read(path)
+        package = package_of(config_path, file.text)
+        content = OmegaConf.create({} if file.node is None else file.loader.construct_document(file.node))
+        header = {"package": package or "_global_", MARKS: marked(content, package)}
+        required.update(header[MARKS])
+        return ConfigResult(config=content, path=f"{self.scheme()}://{self.path}", provider=self.provider, header=header)
 
 
 required: set[str] = set()      # keys that the files read since the last `forget` mark with ???; merging would drop the mark
