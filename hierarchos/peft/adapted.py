@@ -12,7 +12,7 @@ from hierarchos.models.family import Model
 from hierarchos.nn.batch import Batch, Output, input_batch
 from hierarchos.nn.stored import FLOATS
 from hierarchos.nn.weights import ParameterSpec
-from hierarchos.peft.adapter import DEFAULT, Adapter
+from hierarchos.peft.adapter import DEFAULT, EVEN, Adapter, Rates
 from hierarchos.peft.config import LoraConfig
 from hierarchos.peft.order import neighbours_together
 from hierarchos.peft.select import plan_of
@@ -92,14 +92,14 @@ class Adapted(Model):
         return tuple(spec for spec in self.parameters if spec.trained)
 
 
-def adapted(model: Model, config: LoraConfig, name: str = DEFAULT, b_rate: float = 1.0, where: str = "peft") -> Adapted:
+def adapted(model: Model, config: LoraConfig, name: str = DEFAULT, rates: Rates = EVEN, where: str = "peft") -> Adapted:
     """A model with a new adapter on it, the active one."""
     base = model if isinstance(model, Adapted) else Adapted(model.family, model.config, model.raw, model.wrapper)
     sites = sites_of(base_of(base))
     plan = plan_of(config, sites, where)
     layouts = {lora.site.layout for lora in plan.loras.values()}
     turned = replace(config, fan_in_fan_out="in_out" in layouts)
-    return base.having(Adapter(name, turned, plan, b_rate))
+    return base.having(Adapter(name, turned, plan, rates))
 
 
 def kept_in(model: Model, stored: str) -> Model:

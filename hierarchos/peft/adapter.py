@@ -1,6 +1,7 @@
 """One named adapter on a model: its configuration and what it means for this model."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hierarchos.errors import UserError
@@ -10,14 +11,32 @@ from hierarchos.peft.select import Plan
 DEFAULT = "default"
 
 
+@dataclass(frozen=True)
+class Rates:
+    """LoRA+, as PEFT's create_loraplus_optimizer groups parameters: `b` for B matrices and all vectors, `embedding` for both
+    matrices beside an embedding, 1 for everything else."""
+
+    b: float = 1.0
+    embedding: float = 1.0
+
+    def of(self, leaf: str, shape: Sequence[int]) -> float:
+        """leaf: a parameter's name in PEFT's file."""
+        if ".lora_embedding_" in leaf:
+            return self.embedding
+        return self.b if ".lora_B." in leaf or len(shape) == 1 else 1.0
+
+
+EVEN = Rates()
+
+
 @dataclass(frozen=True, eq=False)
 class Adapter:
-    """name: what it is called here; b_rate: learning rate of B to that of A (LoRA+)."""
+    """name: what it is called here; rates: learning rates of its parts to that of the run."""
 
     name: str
     config: LoraConfig
     plan: Plan
-    b_rate: float = 1.0
+    rates: Rates = EVEN
 
     def __post_init__(self):
         if not self.name or not self.name.replace("-", "").replace("_", "").isalnum():

@@ -2,9 +2,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hierarchos.errors import UserError
-from hierarchos.hub.write import SHARD_BYTES, sync_folder
+from hierarchos.hub.write import SHARD_BYTES, written_aside
 from hierarchos.models.family import Model
 from hierarchos.models.load import Loaded, load_model, save_model
 from hierarchos.models.registry import resolve
@@ -71,16 +68,10 @@ def _publish(opened: AdaptedLoaded, model: Model, values: MergedValues, target, 
     target = Path(target)
     if target.exists():
         raise UserError(f"{target} is there already", where="export.path", hint="give a folder that does not exist yet")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.merging-", dir=target.parent))
-    try:
-        files = {RECORD: json.dumps(record, indent=1) + "\n"} if reference else {}
-        save_model(aside / "model", model, values, companions=opened.base.package.folder, files=files, shard_bytes=shard_bytes)
-        difference, largest = _compared(opened, load_model(aside / "model"), device, reference is not None)
-        os.rename(aside / "model", target)
-        sync_folder(target.parent)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    files = {RECORD: json.dumps(record, indent=1) + "\n"} if reference else {}
+    with written_aside(target) as aside:
+        save_model(aside, model, values, companions=opened.base.package.folder, files=files, shard_bytes=shard_bytes)
+        difference, largest = _compared(opened, load_model(aside), device, reference is not None)
     return Merged(target, changed, difference, largest, model.config.tied)
 
 

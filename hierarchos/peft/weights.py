@@ -28,8 +28,9 @@ class AdapterWeights(Weights):
 
     # ---- what the adapter trains
 
-    def own(self, leaf: str, shape: tuple[int, ...], initial: Initial, decay: bool = True, rate: float = 1.0) -> Tensor:
+    def own(self, leaf: str, shape: tuple[int, ...], initial: Initial, decay: bool = True) -> Tensor:
         """A parameter of the adapter; leaf: its name in PEFT's file, without the prefix."""
+        rate = self.adapter.rates.of(leaf, shape)
         return self.declare(ParameterSpec(self.adapter.parameter(leaf), tuple(shape), initial, decay, rate=rate))
 
     def parameter(self, leaf: str, shape: tuple[int, ...], initial: Initial | None = None, decay: bool | None = None,
@@ -38,7 +39,8 @@ class AdapterWeights(Weights):
         decay = len(shape) > 1 if decay is None else decay
         adapter, full, start = self.adapter, self.name(leaf), initial or self._normal(None)
         if adapter is not None and adapter.replaces(full):
-            own = ParameterSpec(adapter.parameter(adapter.leaf_of(full)), tuple(shape), start, decay, used)
+            rate = adapter.rates.of(full, shape)
+            own = ParameterSpec(adapter.parameter(adapter.leaf_of(full)), tuple(shape), start, decay, used, rate=rate)
             return self.declare(own, initial is not None)
         return self.declare(ParameterSpec(full, tuple(shape), start, decay, used, trained=False), initial is not None)
 
@@ -48,12 +50,12 @@ class AdapterWeights(Weights):
 
     def matrices(self, lora: Lora) -> tuple[Tensor, Tensor]:
         """A and B of a module. Their distributions are what they start from where nothing else is asked for (see `start.py`)."""
-        name, rate = lora.site.name, self.adapter.b_rate
+        name = lora.site.name
         if lora.site.kind == "embedding":
             return (self.own(f"{name}.lora_embedding_A", (lora.rank, lora.site.inner), ZEROS),
-                    self.own(f"{name}.lora_embedding_B", (lora.site.outer, lora.rank), Normal(1.0), rate=rate))
+                    self.own(f"{name}.lora_embedding_B", (lora.site.outer, lora.rank), Normal(1.0)))
         return (self.own(f"{name}.lora_A.weight", (lora.rank, lora.site.inner), Normal(1 / lora.rank)),
-                self.own(f"{name}.lora_B.weight", (lora.site.outer, lora.rank), ZEROS, rate=rate))
+                self.own(f"{name}.lora_B.weight", (lora.site.outer, lora.rank), ZEROS))
 
     def declare(self, spec: ParameterSpec, initial: bool = True) -> Tensor:
         """As `Weights.declare`; of a packed parameter the words."""

@@ -60,13 +60,16 @@ class PeftConfig:
     """What the matrices start from: nothing that changes the model (default, gaussian), or a part of the weights (olora, pissa)."""
 
     lora_plus_ratio: float | None = setting(None, at_least=1)
-    """LoRA+: learning rate of the B matrices to that of all others; 16 is usual; null: the same."""
+    """LoRA+: learning rate of B matrices and of vectors (biases, norms, DoRA) to that of the rest; 16 is usual; null: the same."""
+
+    lora_plus_embedding_rate: float = setting(1e-6, above=0)
+    """LoRA+: highest learning rate of the matrices beside an embedding, whatever train.learning_rate is."""
 
     parameter_percent: float | None = setting(None, above=0, at_most=100)
     """Takes the largest rank whose matrices have at most this share of the model's parameters, in percent, instead of `rank`."""
 
     config: str | None = setting(None, path=True)
-    """An adapter_config.json (or its folder) whose settings are used instead of all of the above but lora_plus_ratio."""
+    """An adapter_config.json (or its folder) whose settings are used instead of all of the above but lora_plus_*."""
 
     path: str | None = setting(None, path=True)
     """Folder of an adapter: finetune goes on from its weights; evaluate and generate use it."""

@@ -23,6 +23,9 @@ def without_effect(config: Config, words: Sequence[str]) -> list[UserError]:
             found.append(_unread(f"{group}.{name}", getattr(given, name), f"{group}.source={given.source}", command))
     if "train.epochs" in typed and config.train.steps is not None:
         found.append(_unread("train.epochs", f"{config.train.epochs:g}", f"train.steps={config.train.steps}", "train.steps=null"))
+    if "peft.lora_plus_embedding_rate" in typed and config.peft.lora_plus_ratio is None:
+        found.append(_unread("peft.lora_plus_embedding_rate", f"{config.peft.lora_plus_embedding_rate:g}", "peft.lora_plus_ratio=null",
+                             "peft.lora_plus_ratio=16"))
     if "data.max_rows" in typed and config.data.mix:
         found.append(_unread("data.max_rows", config.data.max_rows, "data.mix", "data.mix.NAME.max_rows=..."))
     if config.export.repo is not None and "upload" not in config.pipeline.stages:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from hierarchos.models.family import Model
     from hierarchos.models.load import Loaded
     from hierarchos.peft.adapted import Adapted
+    from hierarchos.peft.adapter import Rates
     from hierarchos.peft.config import LoraConfig
     from hierarchos.peft.files import AdapterFile
     from hierarchos.peft.start import Start
     from pipelines.config import Config
-    from pipelines.config.peft import PeftConfig
     from pipelines.stage import Context
 
 BASE, PARTS = "adapter_base.json", "adapter_start.safetensors"      # in a run directory
@@ -65,9 +65,9 @@ def adapted_model(config: Config, model: Model) -> Adapted:
 
     settings = config.peft
     if settings.path:
-        found = with_rate(attach(model, open_path(settings.path)), settings)
+        found = with_rates(attach(model, open_path(settings.path)), rates_of(config))
     else:
-        found = adapted(model, lora_config(config, model), b_rate=settings.lora_plus_ratio or 1.0)
+        found = adapted(model, lora_config(config, model), rates=rates_of(config))
         check_ranks(found)
     return kept_in(found, config.precision.base)
 
@@ -95,11 +95,19 @@ def open_path(path: str) -> AdapterFile:
     return open_adapter(path)
 
 
-def with_rate(model: Adapted, settings: PeftConfig) -> Adapted:
-    """The same with the learning rate of LoRA+."""
+def with_rates(model: Adapted, rates: Rates) -> Adapted:
+    """The same with the learning rates of LoRA+."""
     import dataclasses
 
-    return model.having(dataclasses.replace(model.adapter, b_rate=settings.lora_plus_ratio or 1.0))
+    return model.having(dataclasses.replace(model.adapter, rates=rates))
+
+
+def rates_of(config: Config) -> Rates:
+    """Those of LoRA+ where it is asked for. The rate of embeddings is given as it is; an optimizer's groups have theirs as a share."""
+    from hierarchos.peft.adapter import EVEN, Rates
+
+    ratio = config.peft.lora_plus_ratio
+    return EVEN if ratio is None else Rates(ratio, config.peft.lora_plus_embedding_rate / config.train.learning_rate)
 
 
 def lora_config(config: Config, model: Model) -> LoraConfig:

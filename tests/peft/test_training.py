@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from hierarchos.peft.adapted import adapted
+from hierarchos.peft.adapter import EVEN, Rates
 from hierarchos.peft.config import LoraConfig
 from hierarchos.peft.start import Start
 from hierarchos.training.graphs import FROZEN, GRADIENTS, PARAMETERS
@@ -14,8 +15,8 @@ KINDS = {"lora": {}, "dora": {"use_dora": True}, "dropout": {"lora_dropout": 0.3
          "saved": {"modules_to_save": ("lm_head", "norm")}, "tokens": {"trainable_token_indices": {"embed_tokens": (3, 9)}}}
 
 
-def made(base, b_rate=1.0, **settings):
-    model = adapted(base.model, LoraConfig(**{"r": 3, "lora_alpha": 6, **settings}), b_rate=b_rate)
+def made(base, rates=EVEN, **settings):
+    model = adapted(base.model, LoraConfig(**{"r": 3, "lora_alpha": 6, **settings}), rates=rates)
     return model, Start(model, dict(base.values()), 5)
 
 
@@ -87,7 +88,7 @@ def test_a_checkpoint_holds_the_adapter_alone(tiny_trainer, base):
 
 def test_lora_plus_moves_b_faster(tiny_trainer, base):
     """AdamW's first step is as long as its learning rate: of B sixteen times that of A."""
-    model, values = made(base, b_rate=16.0)
+    model, values = made(base, Rates(16.0))
     trainer = tiny_trainer("run", model=model, steps=2, learning_rate=1e-3, eval_every=0, keep_best=False)
     trainer.settings.schedule.__dict__.update(warmup=0)
     trainer.start(values)
@@ -95,6 +96,29 @@ def test_lora_plus_moves_b_faster(tiny_trainer, base):
     name = "default:model.layers.0.self_attn.q_proj.lora_B.weight"
     step = np.abs(trainer.state.store.read(name)).max()
     assert step == pytest.approx(16e-3, rel=1e-3)
+
+
+def test_lora_plus_groups_parameters_as_peft_does(base):
+    """Every kind of parameter that an adapter can have, by the learning rate that PEFT's optimizer gives it."""
+    torch, transformers, peft = (pytest.importorskip(name) for name in ("torch", "transformers", "peft"))
+    from peft.optimizers import create_loraplus_optimizer
+
+    for asked in ({"target_modules": ("q_proj", "embed_tokens", "lm_head"), "modules_to_save": ("norm",)},
+                  {"target_modules": ("q_proj",), "use_dora": True, "trainable_token_indices": {"embed_tokens": (3, 9)}}):
+        model, _ = made(base, Rates(16.0, 1e-6 / 1e-3), **asked)
+        lists = {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
+        reference = transformers.AutoModelForCausalLM.from_pretrained(base.package.folder)
+        reference = peft.get_peft_model(reference, peft.LoraConfig(r=3, **lists))
+        optimizer = create_loraplus_optimizer(reference, torch.optim.AdamW, lr=1e-3, loraplus_lr_ratio=16.0)
+        rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+        expected = {short(name): rates[id(p)] for name, p in reference.named_parameters() if p.requires_grad}
+        assert {short(model.adapter.leaf(spec.name)): pytest.approx(spec.rate * 1e-3) for spec in model.trained} == expected
+
+
+def short(name: str) -> str:
+    """A parameter's name without what PEFT puts around it in memory."""
+    name = name.removeprefix("base_model.model.").replace(".default", "").replace("modules_to_save.", "")
+    return name.removesuffix(".weight")
 
 
 def test_pissa_and_olora_leave_the_model_as_it_is(base):
