@@ -10,6 +10,8 @@ from pipelines.settings.schema import Setting, groups, settings
 
 OPTIONS = ("--multirun", "--from", "--until", "--only", "--force",
            "--explain", "--dry-run", "--cfg", "--fail-fast", "--config-dir", "--help", "-m")
+TAKE_SETTINGS = ("config", "plan", "chat", "tokens")
+TAKE_RUNS = ("resume", "rerun", "crate", "compare", "report")
 
 
 def candidates(first: str, word: str, commands: Iterable[str]) -> list[str]:
@@ -18,7 +20,7 @@ def candidates(first: str, word: str, commands: Iterable[str]) -> list[str]:
     pipelines = folders.options("pipeline")
     if word == first or not first:
         found: Iterable[str] = [*pipelines, *commands, "--help", "--version"]
-    elif first not in pipelines and first != "config":
+    elif first not in pipelines and first not in TAKE_SETTINGS:
         return words_of_command(first, word, folders)
     elif word.startswith("-"):
         found = OPTIONS
@@ -26,13 +28,15 @@ def candidates(first: str, word: str, commands: Iterable[str]) -> list[str]:
         key = word.partition("=")[0]
         found = [f"{key}={value}" for value in values(key.lstrip("+~"), folders)]
     else:
-        found = keys(word, folders)
+        found = [*keys(word, folders), *(pipelines if first in ("config", "plan") else ())]
     return sorted(name for name in found if name.startswith(word))
 
 
 def words_of_command(first: str, word: str, folders: Folders) -> list[str]:
     """Names that a command takes."""
     shells, names = ("bash", "zsh", "fish"), [group for group in groups() if "." not in group]
+    if first in TAKE_RUNS:
+        return sorted(path for path in runs() if path.startswith(word))
     known = {"completion": shells, "schema": [*names, "--write"], "check": [str(path) for path in own_experiments(folders)],
              "doctor": ("--json",), "devices": ("--json",), "architectures": ("--json",), "bench": ("--json", "--profile")}
     return sorted(name for name in known.get(first, ()) if name.startswith(word))
@@ -51,7 +55,7 @@ def values(key: str, folders: Folders) -> list[str]:
     if key in folders.groups():
         return folders.options(key)
     if key == "run.resume":
-        return ["latest", *(str(path.parent) for path in Path("outputs").glob("*/*/run.json"))]
+        return ["latest", *runs()]
     setting = settings().get(SHORT.get(key, key))
     return values_of(setting) if setting is not None else []
 
@@ -63,6 +67,11 @@ def values_of(setting: Setting) -> list[str]:
     if setting.kind is bool:
         return ["true", "false"]
     return [str(setting.default)] if setting.kind in (int, float) and setting.default is not None else []
+
+
+def runs() -> list[str]:
+    """Directories of runs and of sweeps."""
+    return [str(path.parent) for name in ("run.json", "sweep.json") for path in Path("outputs").glob(f"*/*/{name}")]
 
 
 def own_experiments(folders: Folders) -> list[Path]:

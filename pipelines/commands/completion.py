@@ -29,14 +29,18 @@ ZSH = """\
 _hierarchos() {
     local -a found
     found=("${(@f)$(hierarchos --complete "${words[2]}" "${words[CURRENT]}" 2>/dev/null)}")
-    if [[ -z "$found" && "${words[CURRENT]}" == *path=* ]]; then
-        compset -P '*='
-        _files
-    else
-        compadd -S '' -- $found
+    if [[ -z "$found" ]]; then
+        [[ "${words[CURRENT]}" == *path=* ]] && compset -P '*=' && _files
+        return
     fi
+    compadd -S '' -- ${(M)found:#*[=./]}
+    compadd -- ${found:#*[=./]}
 }
-compdef _hierarchos hierarchos
+if [[ "${funcstack[1]}" == _hierarchos ]]; then
+    _hierarchos "$@"
+else
+    compdef _hierarchos hierarchos
+fi
 """
 FISH = """\
 function __hierarchos_words

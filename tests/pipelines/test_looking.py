@@ -2,10 +2,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -16,7 +12,6 @@ from pipelines.complete import candidates
 from pipelines.main import COMMANDS
 from pipelines.settings.folders import Folders
 from pipelines.settings.json_schema import files
-from tests.pipelines.conftest import ROOT
 
 MINE = "# hierarchos train experiment=mine\ntrain:\n  steps: 50\n  batch_size: 4\nmodel:\n  config:\n    n_layer: 3\n"
 
@@ -108,22 +103,12 @@ def test_schemas_are_written_for_own_files(place):
     (("train", "train.opt"), "train.optimizer."), (("train", "data.format=c"), "data.format=csv"), (("train", "--ex"), "--explain"),
     (("train", "train.shuffle="), "train.shuffle=false"), (("train", "run.resume="), "run.resume=latest"),
     (("completion", ""), "bash"), (("schema", "tr"), "train"), (("config", "train.ste"), "train.steps="),
-    (("fake", "train.ste"), "train.steps="),
+    (("fake", "train.ste"), "train.steps="), (("plan", "fine"), "finetune"), (("plan", "model=ll"), "model=llama_tiny"),
+    (("chat", "model.pa"), "model.path="), (("rerun", "outputs/fa"), "outputs/fake/mine"), (("compare", ""), "outputs/fake/mine"),
 ])
 def test_words_are_completed(place, words, found):
+    place.write("outputs/fake/mine/run.json", "{}")
     assert found in candidates(*words, COMMANDS)
-
-
-def test_bash_completes_the_value_behind_an_equals_sign(tmp_path):
-    program = tmp_path / "hierarchos"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pipelines.main "$@"\n', encoding="utf-8")
-    program.chmod(0o755)
-    asked = """source <(hierarchos completion bash); compopt() { :; }
-COMP_LINE='hierarchos train model=qwen3_t'; COMP_POINT=${#COMP_LINE}; COMP_WORDS=(hierarchos train model = qwen3_t); COMP_CWORD=4
-_hierarchos; printf '%s\\n' "${COMPREPLY[@]}\""""
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(["bash", "-c", asked], env=environment, cwd=Path(ROOT), capture_output=True, text=True, check=True)
-    assert ended.stdout.split() == ["qwen3_tiny"]
 
 
 def test_files_that_are_read_once_for_many_compositions_do_not_leak_into_each_other(place):
