@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 PARAMETERS, GRADIENTS = "parameters", "gradients"
+# programs over all tokens, between which the tokens run: losses and gradients; losses; gradients of a segment; logits
+RECORDINGS = {"step": ("front", "head", "collect"), "loss": ("front", "losses"), "segment": ("front", "segment", "collect"),
+              "logits": ("front", "logits")}
 EXTRA = ("y.", "r.")                                # records that a token without a plan leaves unwritten
 
 
@@ -98,7 +101,7 @@ class Machine:
     # ---- programs over all tokens
 
     def whole(self, name: str, length: int):
-        """The program `front`, `head`, `collect` or `logits` for `length` tokens; made at its first use."""
+        """The program `front`, `head`, `segment`, `losses`, `collect` or `logits` for `length` tokens; made at its first use."""
         key = (name, length)
         if key not in self.parts:
             graph = self.chunk.front(length, self.kind.training) if name == "front" else getattr(self.chunk, name)(length)
@@ -133,9 +136,13 @@ class Machine:
         """What the last token left becomes what the first one finds."""
         return [Copy(self.record(name, length), self.record(name, 0), "carried state") for name in state_shapes(self.cfg, self.kind.rows)]
 
-    def clear(self, length: int) -> list[Command]:
-        """No gradient comes from behind the chunk, nor from uses of weights that a token without a plan does not have."""
-        fills = [Fill(self.record(f"d.{name}", length)) for name in DIFFERENTIABLE]
+    def clear(self, length: int, from_behind: bool = False) -> list[Command]:
+        """No gradient comes from behind the chunk, but that of the segment there; none from uses of weights that a token without a
+        plan does not have."""
+        ends = [self.record(f"d.{name}", length) for name in DIFFERENTIABLE]
+        starts = [self.record(f"d.{name}", 0) for name in DIFFERENTIABLE]
+        fills = [Copy(start, end, "gradient from behind") for start, end in zip(starts, ends, strict=True)] if from_behind else \
+            [Fill(end) for end in ends]
         for name in self.chunk.tape.specs if False in self.chunk.steps else ():
             if name.startswith(EXTRA) and name not in self._common():
                 whole = self.record(name, 0)
@@ -148,16 +155,16 @@ class Machine:
         return {node.op.name.partition("@")[0] for node in self.chunk.steps[False].backward.nodes if isinstance(node.op, State)}
 
     def recording(self, what: str, position: int, length: int):
-        """One command buffer: "step" (losses and gradients), "loss" (losses alone) or "logits"."""
+        """One command buffer: see RECORDINGS."""
         key = (what, position % self.cfg.h_stride, length)
-        names = {"step": ("front", "head", "collect"), "loss": ("front", "head"), "logits": ("front", "logits")}[what]
+        names, backward = RECORDINGS[what], "collect" in RECORDINGS[what]
         parts = [self.whole(name, length) for name in names]
         version = self.store.scratch.version
         if key in self.recordings and self.recordings[key].scratch_version == version:
             return self.recordings[key]
-        commands = (self.clear(length) if what == "step" else []) + parts[0].commands() + self.tokens("forward", position, length)
-        commands += parts[1].commands()
-        if what == "step":
+        commands = self.clear(length, from_behind=what == "segment") if backward else []
+        commands += parts[0].commands() + self.tokens("forward", position, length) + parts[1].commands()
+        if backward:
             commands += self.tokens("backward", position, length) + parts[2].commands()
         recording = self.device.record(commands + self.carry(length), label=f"{what} of {length} tokens")
         recording.scratch_version = version
@@ -175,6 +182,10 @@ class Machine:
         self.device.execute([Fill(self.record(name, 0)) for name in state_shapes(self.cfg, self.kind.rows)], "state of a new batch")
         self.store.zero(self.own(FAST))
 
+    def end_of_graph(self) -> None:
+        """No gradient comes from behind the segment that runs next."""
+        self.device.execute([Fill(self.record(f"d.{name}", 0)) for name in DIFFERENTIABLE], "end of a graph")
+
     def write_state(self, parts: Mapping[str, np.ndarray]) -> None:
         import numpy as np
         for name in state_shapes(self.cfg, self.kind.rows):
@@ -191,19 +202,19 @@ class Machine:
         return np.frombuffer(bytes(raw), np.float32 if spec.dtype == "f32" else np.int32).reshape(length, *spec.shape).copy()
 
     def run(self, what: str, rows: host.Rows, start: int, end: int, position: int, rosa, warmup_step: float = 0.0,
-            label_scale: float = 1.0, token_scale: float = 1.0, max_ce: float = 0.0) -> dict[str, np.ndarray]:
+            scalars: tuple[float, ...] = (1.0, 1.0, 0.0)) -> dict[str, np.ndarray]:
         """Runs columns [start, end), the first at absolute `position`; the automata of `rosa` are fed. Returns the
-        outputs of head or logits."""
+        outputs of head, segment or logits. scalars: what the head is told (head.SCALARS, or OF_A_SEGMENT)."""
         length = end - start
         recording = self.recording(what, position, length)
         front = host.front_feeds(self.cfg, rows, start, end, position, rosa, warmup_step)
         shared = {name: value for name, value in front.items() if name != "share"}
         active = {"active": host.active_feed(rows, start, end)} if self.kind.padded else {}
         self.whole("front", length).write(front | active)
-        last = self.whole("logits" if what == "logits" else "head", length)
+        last = self.whole(RECORDINGS[what][1], length)
         if what != "logits":
-            last.write(host.head_feeds(self.cfg, rows, start, end, position, label_scale, token_scale, max_ce))
-        if what == "step":
+            last.write(host.head_feeds(self.cfg, rows, start, end, position, scalars))
+        if "collect" in RECORDINGS[what]:
             self.whole("collect", length).write(shared)
         recording.run()
         return last.results()

@@ -55,7 +55,7 @@ def conversation_with(config: Config, package: Loaded, device) -> Conversation:
 
 
 def open_chat(config: Config, folder: Path) -> tuple[Conversation, Callable[[], None]]:
-    """A conversation with the package at `folder`, and what closes its device; goes on from coherent.chat_state_file, where there is one."""
+    """A conversation with the package at `folder`, and what closes its device; goes on from coherent.chat_state_file."""
     from hierarchos.models.coherent_v9.package import load
     from pipelines.devices import open_selected
 

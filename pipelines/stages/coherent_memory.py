@@ -22,7 +22,7 @@ def planned(context: Context, cfg: ModelConfig, batches: BatchStream) -> Chunk:
     budget = budget_of(context.device)
     if sum(items.values()) > budget.free and not context.config.device.ignore_heap:
         advice = ["a smaller train.batch_size (with train.accumulation) or train.sequence_length needs less tape, so does a smaller",
-                  "model.config.training_chunk_size"]
+                  "model.config.training_chunk_size" + (" with train.recompute=true" if cfg.full_sample_bptt else "")]
         raise DoesNotFit("training", items, context.device.info.name, budget, advice)
     return chunk
 
@@ -31,11 +31,12 @@ def memory_items(config: Config, cfg: ModelConfig, batches: BatchStream) -> tupl
     """The programs of a chunk and bytes by kind."""
     from hierarchos.coherent.need import training_bytes
     from hierarchos.models.coherent_v9.chunk import Chunk, Kind
+    from hierarchos.training.coherent.step import chunk_length
 
     longest = max(length for _, length in batches.shapes())
     inner = cfg.ltm_training_mode == "inner-update"
     chunk = Chunk(cfg, Kind(config.train.batch_size, padded=True, own_memory=inner and cfg.isolate_batch_ltm))
-    return chunk, training_bytes(chunk, longest if cfg.full_sample_bptt else min(cfg.training_chunk_size, longest))
+    return chunk, training_bytes(chunk, chunk_length(cfg, longest, config.train.recompute))
 
 
 def forecast_lines(context: Context) -> tuple[dict[str, list[str]], bool]:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError
+from pipelines.stages.coherent_settings import check_recompute
 from pipelines.stages.packages import tokenizer_of
 
 if TYPE_CHECKING:
@@ -36,11 +37,10 @@ def check_model(config: Config, folder: str | None = None) -> None:
     from hierarchos.models.coherent_v9.config import resolve
     from hierarchos.models.coherent_v9.package import read_config
 
-    if config.model.source == "fresh":
-        resolve({"vocab_size": config.tokenizer.vocab_size, **config.model.config}, "model.config")
-        return
-    stored = read_config(folder or config.model.path)
-    resolve({**stored.values, **config.model.config}, "model.config")
+    fresh = config.model.source == "fresh"
+    stored = {"vocab_size": config.tokenizer.vocab_size} if fresh else read_config(folder or config.model.path).values
+    cfg = resolve({**stored, **config.model.config}, "model.config")
+    check_recompute(config, cfg.full_sample_bptt)
 
 
 def loaded(context: Context) -> Loaded:

@@ -26,6 +26,13 @@ def check_settings(config: Config) -> None:
                         where="configuration", command="data.layout=pad data.pad_to=longest")
 
 
+def check_recompute(config: Config, full_sample: bool) -> None:
+    """Recomputation cuts the graph of a whole sample; otherwise chunks do, and each keeps what it needs."""
+    if config.train.recompute and not full_sample:
+        raise UserError("train.recompute=true is for model.config.full_sample_bptt=true", where="configuration",
+                        hint="otherwise a smaller model.config.training_chunk_size needs less memory")
+
+
 def unread(config: Config) -> Iterator[tuple[str, object, str]]:
     """(key, value, what there is instead) of settings that say something else than what is done."""
     precision, optimizer = config.precision, config.train.optimizer
@@ -38,8 +45,6 @@ def unread(config: Config) -> Iterator[tuple[str, object, str]]:
         yield "train.optimizer.decay_vectors", "true", "matrices and rows are decayed, as the model declares each tensor"
     if optimizer.no_decay:
         yield "train.optimizer.no_decay", optimizer.no_decay, "matrices and rows are decayed, as the model declares each tensor"
-    if config.train.recompute:
-        yield "train.recompute", "true", "a smaller model.config.training_chunk_size needs less memory"
     for name in ADAPTERS:
         if getattr(config.peft, name):
             yield f"peft.{name}", getattr(config.peft, name), OF_ADAPTERS

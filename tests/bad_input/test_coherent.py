@@ -96,8 +96,19 @@ warmup_steps is not a key of the model but a setting of the run
   model.config
   here it is train.schedule.warmup         nothing was started"""),
     Wrong("several segments of one graph", ("train", *TINY, "model.config.gradient_checkpointing=true"), """\
-gradient_checkpointing is not there        model.config
-  a chunk's programs decide what it keeps, and a full_sample_bptt graph is one chunk, not several segments
+gradient_checkpointing is not a key of the model but a setting of the run
+  model.config
+  here it is train.recompute (of full_sample_bptt; chunks decide what they keep)
+  nothing was started"""),
+    Wrong("recomputation where there are chunks", ("train", *TINY, "train.recompute=true"), """\
+train.recompute=true is for model.config.full_sample_bptt=true
+  configuration
+  otherwise a smaller model.config.training_chunk_size needs less memory
+  nothing was started"""),
+    Wrong("a whole sample with cuts", ("train", *TINY, "model.config.full_sample_bptt=true"), """\
+full_sample_bptt needs detach_every_n_steps: null
+  model.config
+  try  model.config.detach_every_n_steps=null
   nothing was started"""),
     Wrong("another revision", ("train", *TINY, "model.config.architecture_revision=legacy-v8"), """\
 this is a legacy-v8 model: its learned function differs from coherent-v9 in state, memory and halting

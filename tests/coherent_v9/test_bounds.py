@@ -86,7 +86,7 @@ def test_a_writer_is_measured_at_every_stride():
     rows = Rows.of(np.arange(1, 9).reshape(1, 8))
     for stride, position, columns in ((4, 0, [0, 4]), (4, 6, [2, 6]), (8, 3, [5]), (1, 0, list(range(8)))):
         cfg = resolve({**case(GOLDEN).facts["config"], "ltm_value_alignment_stride": stride})
-        assert np.nonzero(head_feeds(cfg, rows, 0, 8, position, 1.0, 1.0)["samples"][:, 0])[0].tolist() == columns
+        assert np.nonzero(head_feeds(cfg, rows, 0, 8, position)["samples"][:, 0])[0].tolist() == columns
 
 
 def test_without_its_weight_there_is_no_z_loss():

@@ -90,7 +90,7 @@ MISTAKES = {
     "a threshold above one": ({"h_halt_thresh": 1.5}, "h_halt_thresh is 1.5; it must be at least 0 and at most 1"),
     "text for a number": ({"h_stride": "four"}, "h_stride is 'four', which is not a whole number"),
     "a setting of the run": ({"warmup_steps": 5}, "warmup_steps is not a key of the model but a setting of the run"),
-    "segments of a graph": ({"gradient_checkpointing": True}, "gradient_checkpointing is not there"),
+    "segments of a graph": ({"gradient_checkpointing": True}, "gradient_checkpointing is not a key of the model but a setting of the run"),
     "compiled steps": ({"compile_mode": "max"}, "compile_mode is not there"),
     "logits clamped": ({"inference_logit_clamp": 30}, "inference_logit_clamp is 30.0; coherent-v9 has only 0.0"),
 }

@@ -155,10 +155,10 @@ def test_columns_of_padding_are_cut_off_and_short_labels_filled():
 def test_masked_labels_and_weights_decide_what_is_trained():
     cfg = case(GOLDEN).cfg
     rows = Rows.of(np.array([[1, 2, 3, 4]]), np.array([[1, -100, 3, 4]]), weights=np.array([[1.0, 1.0, 0.0, 2.0]]))
-    found = head_feeds(cfg, rows, 0, 4, 0, 1.0, 1.0)
+    found = head_feeds(cfg, rows, 0, 4, 0)
     assert found["targets"].tolist() == [-100, -100, 4, -100] and found["weights"].tolist() == [0.0, 0.0, 1.0, 0.0]
     assert rows.mass() == 2.0
-    nothing = head_feeds(cfg, Rows.of(np.array([[1, 2]]), np.array([[-100, -100]])), 0, 2, 0, 1.0, 1.0)
+    nothing = head_feeds(cfg, Rows.of(np.array([[1, 2]]), np.array([[-100, -100]])), 0, 2, 0)
     assert not nothing["weights"].any()
 
 

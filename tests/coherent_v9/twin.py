@@ -70,7 +70,7 @@ class Twin:
         """Losses; gradients are added. Belongs to the `forward` before it."""
         length, position = end - start, self.position - (end - start)
         losses = self.run(
-            self.chunk.head(length), given.head_feeds(self.cfg, rows, start, end, position, label_scale, token_scale, max_ce), self.tape
+            self.chunk.head(length), given.head_feeds(self.cfg, rows, start, end, position, (label_scale, token_scale, max_ce)), self.tape
         )
         every = self.cfg.detach_every_n_steps
         for t in reversed(range(length)):

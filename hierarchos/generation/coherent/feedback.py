@@ -132,7 +132,7 @@ class Feedback:
         for start in range(0, rows.length, size):
             end = min(start + size, rows.length)
             mass = float(rows.weights[0, start + 1 : end + 1][rows.labels[0, start + 1 : end + 1] != feeds.IGNORED].sum())
-            results = self.machine.run(what, rows, start, end, start, rosa, 0.0, scale * mass, 0.0)
+            results = self.machine.run(what, rows, start, end, start, rosa, 0.0, (scale * mass, 0.0, 0.0))
             if what == "logits":
                 found.append(results["logits"].swapaxes(0, 1))
             else:

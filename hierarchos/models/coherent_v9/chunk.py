@@ -2,7 +2,8 @@
 
     front     inputs -> what tokens contribute, for all of them at once; weights arranged as the steps read them
     token     one step, forward; replayed for each token over its own records of the tape
-    head      losses, and the gradients of every token's output
+    head      losses, and the gradients of every token's output (`segment` where one graph is cut into several chunks);
+              `losses` or `logits` where nothing is learned
     back      one step, backward; replayed from the last token to the first
     collect   gradients of all learned tensors from what the steps recorded
 
@@ -10,6 +11,7 @@ Learned tensors are states by name; their gradients are added to the states `gra
 """
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hierarchos.graph import functions as F
@@ -165,11 +167,27 @@ class Chunk:
 
     def head(self, length: int) -> Graph:
         """Losses (outputs, [1] each) and the gradients that the tokens' backward passes start from."""
+        return self._head(length, heads.objective, heads.SCALARS)
+
+    def segment(self, length: int) -> Graph:
+        """The same for a segment of a graph whose objective is known as a whole."""
+        return self._head(length, heads.segment, heads.OF_A_SEGMENT)
+
+    def losses(self, length: int) -> Graph:
+        """The losses alone."""
+        with tracing(Graph()) as graph:
+            graph.outputs.update(heads.objective(self.cfg, self._source(), self._head_input(length, heads.SCALARS)).losses)
+        return graph
+
+    def _head_input(self, length: int, scalars: Sequence[str]) -> heads.HeadInput:
+        given = heads.head_inputs(length, self.kind.rows, lambda name, shape: self.records(name, length), len(scalars))
+        return replace(given, out=self.records("out", length))
+
+    def _head(self, length: int, objective: Callable[..., heads.HeadResult], scalars: Sequence[str]) -> Graph:
         with tracing(Graph()) as graph:
             p = self._source()
-            given = heads.head_inputs(length, self.kind.rows, lambda name, shape: self.records(name, length))
-            given = replace(given, out=self.records("out", length))
-            result = heads.objective(self.cfg, p, given)
+            given = self._head_input(length, scalars)
+            result = objective(self.cfg, p, given)
             graph.outputs.update(result.losses)
             norms = [p("out_norm.weight"), p("out_norm.bias")]
             d_out, *d_norms = F.gradients([result.y], [given.out, *norms], [result.dy])
@@ -179,8 +197,7 @@ class Chunk:
                 self._write("d.halting", result.d_halting)
             found = dict(zip(("out_norm.weight", "out_norm.bias"), d_norms, strict=True)) | {TABLE: result.dtable}
             if result.alignment is not None:
-                share = F.slice(given.scalars, 0, 1, 2) * self.cfg.ltm_value_alignment_weight
-                found["val_proj.weight"] = F.gradients([result.alignment], [p("val_proj.weight")], [share])[0]
+                found["val_proj.weight"] = F.gradients([result.alignment], [p("val_proj.weight")], [result.d_alignment])[0]
             self._add(found)
         return graph
 

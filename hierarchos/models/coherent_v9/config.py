@@ -265,6 +265,7 @@ def _check(v: dict, where: str) -> None:
     if v["min_h_steps"] > v["max_h_steps"]:
         raise UserError(f"min_h_steps is {v['min_h_steps']}, more than max_h_steps = {v['max_h_steps']}", where=where)
     if v["full_sample_bptt"] and v["ltm_training_mode"] != "read-only":
-        raise UserError("full_sample_bptt needs ltm_training_mode: read-only", where=where)
+        raise UserError("full_sample_bptt needs ltm_training_mode: read-only", where=where,
+                        command="model.config.ltm_training_mode=read-only")
     if v["full_sample_bptt"] and v["detach_every_n_steps"]:
-        raise UserError("full_sample_bptt needs detach_every_n_steps: null", where=where)
+        raise UserError("full_sample_bptt needs detach_every_n_steps: null", where=where, command="model.config.detach_every_n_steps=null")

@@ -88,9 +88,11 @@ def plan_spans(rows: Rows, size: int) -> list[Span]:
     return spans
 
 
-def head_feeds(cfg: Config, rows: Rows, start: int, end: int, position: int, label_scale: float, token_scale: float,
-               max_ce: float = 0.0) -> dict[str, np.ndarray]:
-    """Inputs of the head for columns [start, end), the first at absolute `position`; the label of the column behind is looked at."""
+def head_feeds(cfg: Config, rows: Rows, start: int, end: int, position: int,
+               scalars: tuple[float, ...] = (1.0, 1.0, 0.0)) -> dict[str, np.ndarray]:
+    """Inputs of the head for columns [start, end), the first at absolute `position`; the label of the column behind is looked at.
+
+    scalars: see head.SCALARS."""
     import numpy as np
 
     batch, length = len(rows.ids), end - start
@@ -106,7 +108,7 @@ def head_feeds(cfg: Config, rows: Rows, start: int, end: int, position: int, lab
     share = lambda x: (x / max(x.sum(), 1.0)).astype(np.float32)                      # noqa: E731
     return {"targets": targets.reshape(-1), "weights": (omega / max(omega.sum(), LEAST_WEIGHT)).astype(np.float32).reshape(-1),
             "plans": share(planned), "active_share": share(mask), "samples": share(sampled),
-            "scalars": np.array([label_scale, token_scale, max_ce], np.float32)}
+            "scalars": np.array(scalars, np.float32)}
 
 
 def front_feeds(cfg: Config, rows: Rows, start: int, end: int, position: int, rosa: list[Automaton] | Foretold | None,

@@ -16,14 +16,15 @@ from hierarchos.models.coherent_v9.prepare import Source
 
 BLOCK_BYTES = 64 << 20
 LOSSES = ("ce", "z_loss", "ponder_cost", "commitment_cost", "alignment_cost", "objective")
-# the input `scalars`
+# the input `scalars`; of a segment of one graph: what its means weigh in the whole objective's gradient
 SCALARS = ("label_scale", "token_scale", "max_ce")
+OF_A_SEGMENT = ("likelihood", "halting", "commitment", "alignment")
 
 
 @dataclass(frozen=True, eq=False)
 class HeadInput:
     """out [T,B,C]; targets i32 [N] and weights [N] (summing to 1 or all 0) of its N = T B rows; depth, halting, commitment [T,B];
-    plans, active, samples [T,B]: shares of each row in the means of ponder, commitment and alignment; scalars [3]: see SCALARS."""
+    plans, active, samples [T,B]: shares of each row in the means of ponder, commitment and alignment; scalars: see SCALARS."""
 
     out: Tensor
     targets: Tensor
@@ -36,11 +37,11 @@ class HeadInput:
     scalars: Tensor
 
 
-def head_inputs(length: int, batch: int, tape) -> HeadInput:
+def head_inputs(length: int, batch: int, tape, scalars: int = len(SCALARS)) -> HeadInput:
     """Inputs of a program by name; what the tokens left is read through `tape(name, shape)`."""
     grid, rows = (length, batch), (length * batch,)
     return HeadInput(None, F.input("targets", rows, "i32"), F.input("weights", rows), tape("commitment", grid), tape("depth", grid),
-                     F.input("plans", grid), F.input("active_share", grid), F.input("samples", grid), F.input("scalars", (len(SCALARS),)))
+                     F.input("plans", grid), F.input("active_share", grid), F.input("samples", grid), F.input("scalars", (scalars,)))
 
 
 def final(cfg: Config, p: Source, out: Tensor) -> Tensor:
@@ -131,7 +132,7 @@ def alignment(cfg: Config, p: Source, out: Tensor, shares: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class HeadResult:
-    """losses by name, all [1]; gradients: dy, dtable, d_halting and d_commitment [T,B], alignment (a scalar to differentiate)."""
+    """losses by name, all [1]; gradients: dy, dtable, d_halting and d_commitment [T,B]; alignment [1] to differentiate, and its slope."""
 
     losses: dict[str, Tensor]
     y: Tensor
@@ -140,9 +141,21 @@ class HeadResult:
     d_halting: Tensor
     d_commitment: Tensor
     alignment: Tensor | None
+    d_alignment: Tensor
 
 
-def objective(cfg: Config, p: Source, given: HeadInput, has_plans: bool = True) -> HeadResult:
+def segment(cfg: Config, p: Source, given: HeadInput) -> HeadResult:
+    """The gradient of a segment's part in an objective whose slopes are known; scalars: see OF_A_SEGMENT."""
+    rows = given.out.shape[0] * given.out.shape[1]
+    likelihood, halting, commitment, alignment_ = (F.slice(given.scalars, 0, i, i + 1) for i in range(len(OF_A_SEGMENT)))
+    y = F.reshape(final(cfg, p, given.out), (rows, cfg.context_dim))
+    ce, z, dy, dtable = cross_entropy(cfg, y, p(TABLE), given.targets, given.weights, F.full((1,), 1.0))
+    aligned = alignment(cfg, p, given.out, given.samples) if cfg.ltm_value_alignment_weight > 0 else None
+    return HeadResult({"ce": ce, "z_loss": z}, y, dy * likelihood, dtable * likelihood, given.plans * halting, given.active * commitment,
+                      aligned, alignment_)
+
+
+def objective(cfg: Config, p: Source, given: HeadInput) -> HeadResult:
     """Losses of a chunk and where its backward pass starts; `given.out` [T,B,C]."""
     rows = given.out.shape[0] * given.out.shape[1]
     label, share, most = (F.slice(given.scalars, 0, i, i + 1) for i in range(3))
@@ -166,4 +179,5 @@ def objective(cfg: Config, p: Source, given: HeadInput, has_plans: bool = True) 
     costs = costs if aligned is None else costs + aligned * cfg.ltm_value_alignment_weight
     losses = {"ce": ce, "z_loss": z, "ponder_cost": ponder, "commitment_cost": commitment,
               "alignment_cost": F.full((1,), 0.0) if aligned is None else aligned, "objective": kept * label + costs * share}
-    return HeadResult(losses, y, dy, dtable, given.plans * (slope * share), given.active * (share * cfg.commitment_loss_weight), aligned)
+    return HeadResult(losses, y, dy, dtable, given.plans * (slope * share), given.active * (share * cfg.commitment_loss_weight), aligned,
+                      share * cfg.ltm_value_alignment_weight)

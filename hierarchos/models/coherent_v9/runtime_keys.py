@@ -16,9 +16,9 @@ SETTINGS = {
     "max_length": "train.sequence_length",
     "max_ce_loss_for_backward": "coherent.max_ce_for_backward",
     "persist_state": "coherent.persist_state",
+    "gradient_checkpointing": "train.recompute (of full_sample_bptt; chunks decide what they keep)",
 }
 ABSENT = {
-    "gradient_checkpointing": "a chunk's programs decide what it keeps, and a full_sample_bptt graph is one chunk, not several segments",
     "cpu_loss_chunk_rows": "logits are cut into blocks of 64 MiB always",
     "cuda_loss_chunk_rows": "logits are cut into blocks of 64 MiB always",
     "compile": "every step is compiled",

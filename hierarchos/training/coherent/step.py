@@ -9,12 +9,14 @@ from hierarchos.coherent.machine import Machine
 from hierarchos.errors import UserError
 from hierarchos.models.coherent_v9 import feeds
 from hierarchos.models.coherent_v9.chunk import FAST, Chunk, Kind
+from hierarchos.models.coherent_v9.config import Config
 from hierarchos.models.coherent_v9.feeds import Rows, Span, plan_spans
 from hierarchos.models.coherent_v9.foretell import Foretold
 from hierarchos.models.coherent_v9.memory import TRAINING, FastMemory, prepared_gradients
 from hierarchos.models.coherent_v9.rosa import Automaton
 from hierarchos.training.coherent.replay_file import Running
 from hierarchos.training.coherent.state import CoherentState
+from hierarchos.training.coherent.whole_sample import whole_sample
 from hierarchos.training.step import StepResult
 
 if TYPE_CHECKING:
@@ -35,13 +37,15 @@ class Objective:
 class CoherentStep:
     """Runs steps over a `CoherentState`. `rows` and `length`: the largest batch; padded: some of its positions are padding.
 
-    persist: a batch's rows go on from the state that the rows of the batch before left."""
+    persist: a batch's rows go on from the state that the rows of the batch before left. recompute: the one graph of full_sample_bptt
+    is cut into segments of training_chunk_size tokens, of which one at a time is in memory."""
 
     def __init__(self, state: CoherentState, rows: int, length: int, padded: bool, objective: Objective,
-                 chunk: Chunk | None = None, persist: bool = False):
+                 chunk: Chunk | None = None, persist: bool = False, recompute: bool = False):
         cfg = state.cfg
         self.state, self.cfg, self.rows, self.objective, self.padded = state, cfg, rows, objective, padded
-        self.chunk = length if cfg.full_sample_bptt else min(cfg.training_chunk_size, length)
+        self.chunk = chunk_length(cfg, length, recompute)
+        self.segmented = cfg.full_sample_bptt and self.chunk < length
         self.inner = cfg.ltm_training_mode == "inner-update"
         kind = Kind(rows, padded=padded, own_memory=self.inner and cfg.isolate_batch_ltm)
         self.machine = Machine(state.memory, kind, self.chunk, chunk)
@@ -55,7 +59,7 @@ class CoherentStep:
 
     def step_program(self, rows: int, length: int):
         """Compiles what a batch of this shape needs, before the first step is timed."""
-        return self.machine.recording("step", 0, min(self.chunk, length))
+        return self.machine.recording("segment" if self.segmented else "step", 0, min(self.chunk, length))
 
     def gradient_program(self, rows: int, length: int, accumulate: bool):
         """The same programs serve batches whose gradients are added."""
@@ -106,11 +110,15 @@ class CoherentStep:
         if not (self.persist and self.begun):
             self.clear()
         self.begun = True
-        score, whole = 0.0, self.whole(rows)
-        for span in plan_spans(rows, self.chunk):
+        score, whole, spans = 0.0, self.whole(rows), plan_spans(rows, self.chunk)
+        if self.segmented:
+            losses = whole_sample(self, whole, spans, scale, rosa).losses
+            self._note({name: value * scale for name, value in losses.items()})
+            return losses["alignment_cost"]
+        for span in spans:
             end = self.end(span)
-            found = self.machine.run("step", whole, span.start, end, span.start, rosa, self.state.warmup_step,
-                                     scale * span.label_ratio, scale * span.token_ratio, self.objective.max_ce)
+            scalars = (scale * span.label_ratio, scale * span.token_ratio, self.objective.max_ce)
+            found = self.machine.run("step", whole, span.start, end, span.start, rosa, self.state.warmup_step, scalars)
             self._account(found, scale, span)
             score += float(found["alignment_cost"][0]) * span.token_ratio
             if self.inner:
@@ -135,9 +143,12 @@ class CoherentStep:
 
     def _account(self, found: dict[str, np.ndarray], scale: float, span: Span) -> None:
         """Means over the step, each part by its share."""
-        for name, value in found.items():
-            share = 1.0 if name == "objective" else scale * (span.label_ratio if name in ("ce", "z_loss") else span.token_ratio)
-            self.losses[name] = self.losses.get(name, 0.0) + float(value[0]) * share
+        shares = {"objective": 1.0, "ce": scale * span.label_ratio, "z_loss": scale * span.label_ratio}
+        self._note({name: float(value[0]) * shares.get(name, scale * span.token_ratio) for name, value in found.items()})
+
+    def _note(self, parts: dict[str, float]) -> None:
+        for name, value in parts.items():
+            self.losses[name] = self.losses.get(name, 0.0) + value
 
     def _remember(self, fast: FastMemory, span: Span, length: int, total: float, rate: float | None) -> None:
         """Writes the memory from the gradients of what was retrieved (the ablation `inner-update`)."""
@@ -175,6 +186,11 @@ class CoherentStep:
         grow, ahead = ((0, more), (0, length - rows.length)), ((0, more), (0, max(0, length + 1 - rows.labels.shape[1])))
         return Rows(np.pad(rows.ids, grow), np.pad(rows.labels, ahead, constant_values=feeds.IGNORED), np.pad(rows.mask, grow),
                     np.pad(rows.weights, ahead))
+
+
+def chunk_length(cfg: Config, length: int, recompute: bool) -> int:
+    """Tokens of the longest tape, for batches of `length` columns."""
+    return length if cfg.full_sample_bptt and not recompute else min(cfg.training_chunk_size, length)
 
 
 def rows_of(batch: dict) -> Rows:

@@ -41,7 +41,7 @@ class CoherentTrainer(Trainer):
         self.steps = total_steps(settings, len(train))
         self.state = CoherentState(cfg, device, settings.optimizer, settings.max_grad_norm, trained)
         self.step = CoherentStep(self.state, *shape, padded, objective or Objective(grad_clip=settings.max_grad_norm or 1.0), chunk,
-                                 persist)
+                                 persist, settings.recompute)
         self.state.step = self.step
         self.counters = Counters()
         self.last_loss = None
