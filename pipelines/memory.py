@@ -10,7 +10,7 @@ from hierarchos.vulkan.errors import mebibytes
 if TYPE_CHECKING:
     from hierarchos.graph.need import Need
     from hierarchos.training.advice import Alternative
-    from hierarchos.vulkan import DeviceInfo
+    from hierarchos.vulkan import Device, DeviceInfo
     from pipelines.config import Config
     from pipelines.stage import Context
 
@@ -22,16 +22,21 @@ def require_memory(context: Context, what: str, need: Need, advice: Callable[[in
     """Shows the plan; raises DoesNotFit where the device has less, unless device.ignore_heap says to try.
 
     what: "training". advice: from the bytes that there are to lines that help, asked for only when it does not fit."""
+    require_fit(context.device, context.config, context.progress.line, what, need, advice)
+
+
+def require_fit(device: Device, config: Config, say: Callable[[str], None], what: str, need: Need,
+                advice: Callable[[int], list[str]] = lambda limit: []) -> None:
+    """The same outside of a run. say: shows a line."""
     from hierarchos.vulkan import DoesNotFit, budget_of
 
-    budget = budget_of(context.device)
-    context.progress.line(memory_line(need))
+    budget = budget_of(device)
+    say(memory_line(need))
     if need.total <= budget.free:
         return
-    if not context.config.device.ignore_heap:
-        raise DoesNotFit(what, dict(need.items), context.device.info.name, budget, [*advice(budget.free), NOTHING_DONE])
-    name = context.device.info.name
-    context.progress.line(f"memory: that is more than {name} has ({budget.text()}); tried all the same (device.ignore_heap)")
+    if not config.device.ignore_heap:
+        raise DoesNotFit(what, dict(need.items), device.info.name, budget, [*advice(budget.free), NOTHING_DONE])
+    say(f"memory: that is more than {device.info.name} has ({budget.text()}); tried all the same (device.ignore_heap)")
 
 
 def refuse_hopeless(context: Context, what: str, found: Sequence[Alternative]) -> None:

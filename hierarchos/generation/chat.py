@@ -64,6 +64,12 @@ class Conversation:
         finally:
             self.messages.append({"role": "assistant", "content": stream.text})
 
+    def take_back(self) -> None:
+        """Forgets the last turn and its answer, and gives the cache's memory back: where the device had none left for it."""
+        self.messages = self.messages[:-2]
+        self.held = []
+        self.generator.close()
+
     def _bounded(self, ids: list[int]) -> Policy:
         """Fewer new tokens where the context ends earlier."""
         room = self.generator.model.config.max_positions - len(ids)

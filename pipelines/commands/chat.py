@@ -18,6 +18,7 @@ from collections.abc import Callable
 from hierarchos.errors import UserError
 
 DEFAULT_TOKENS = "generate.max_new_tokens=512"
+FIRST_TURN = 64             # tokens that are planned for, beside those of an answer; a longer conversation needs more keys and values
 
 
 def run(words: list[str]) -> int:
@@ -36,14 +37,16 @@ def opened(words: list[str]) -> tuple[object, Callable[[], None]]:
     from hierarchos.data.tokenizer import load_tokenizer
     from hierarchos.generation.chat import Conversation
     from hierarchos.generation.generator import Generator
+    from hierarchos.generation.need import generation_need
     from pipelines.devices import first_line, open_selected
     from pipelines.execute import prepare
+    from pipelines.memory import require_fit
     from pipelines.settings.folders import Folders
     from pipelines.stages.acquire import model_folder
     from pipelines.stages.adapters import with_adapters
     from pipelines.stages.coherent_chat import open_chat
     from pipelines.stages.coherent_package import applies
-    from pipelines.stages.generate import policy_of
+    from pipelines.stages.generate import fewer_tokens, policy_of
     from pipelines.stages.packages import loaded_package
     from pipelines.stages.tokenize import encode_options
 
@@ -66,6 +69,8 @@ def opened(words: list[str]) -> tuple[object, Callable[[], None]]:
     print(first_line(job.device), file=sys.stderr)
     device = open_selected(config.device)
     try:
+        need = generation_need(loaded.model, device, 1, min(FIRST_TURN, loaded.model.config.max_positions), policy)
+        require_fit(device, config, lambda line: print(line, file=sys.stderr), "this conversation", need, fewer_tokens)
         generator = Generator.from_loaded(loaded, device, tokenizer)
         return Conversation(generator, template, policy), device.close
     except BaseException:
@@ -94,6 +99,8 @@ def talk(conversation, prompts: bool) -> None:
 
 def answer(conversation, line: str) -> None:
     """Shows one answer; Ctrl-C stops it and keeps what was written."""
+    from hierarchos.vulkan.errors import OutOfMemory
+
     pieces = conversation.reply(line)
     try:
         for piece in pieces:
@@ -102,6 +109,12 @@ def answer(conversation, line: str) -> None:
         pieces.close()
     except UserError as error:
         print(str(error), file=sys.stderr)
+        return
+    except OutOfMemory as error:
+        if not hasattr(conversation, "take_back"):
+            raise
+        conversation.take_back()
+        print(f"{error}\n  the turn was taken back; /reset begins anew", file=sys.stderr)
         return
     print(flush=True)
 

@@ -77,6 +77,24 @@ def test_a_conversation_longer_than_the_context_is_told_and_goes_on_after_reset(
     assert talk.messages == [] and list(talk.reply("x"))
 
 
+def test_a_turn_for_whose_tokens_there_is_no_memory_is_taken_back(monkeypatch, capsys):
+    """The cache of a longer conversation does not fit: the conversation goes on with what it was."""
+    from hierarchos.vulkan.errors import OutOfMemory
+    from pipelines.commands.chat import answer
+
+    talk = conversation()
+    answer(talk, "hello")
+    with monkeypatch.context() as patched:
+        def full(*_):
+            raise OutOfMemory("cache", 1 << 30, 0, 1 << 20, 1 << 20, [])
+
+        patched.setattr(talk.generator, "_kept_session", full)
+        answer(talk, "more")
+    assert "out of device memory" in capsys.readouterr().err and len(talk.messages) == 2 and talk.generator.session is None
+    answer(talk, "again")
+    assert [m["role"] for m in talk.messages] == ["user", "assistant"] * 2
+
+
 class Bytes:
     """One token a byte."""
 

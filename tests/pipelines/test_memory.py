@@ -78,6 +78,9 @@ def test_generation_and_evaluation_are_refused_too(small_device, monkeypatch):
     wrote = small_device.call("generate", *package, "prompt=3 and 3")
     assert wrote.status == 4 and wrote.err.startswith("generation needs ")
     assert "weights" in wrote.err and "keys and values" in wrote.err and "generate.max_new_tokens" in wrote.err
+    talked = small_device.call("chat", *package, 'tokenizer.chat_template="{{ messages[0].content }}"')
+    assert talked.status == 4 and talked.err.splitlines()[2].startswith("this conversation needs ")
+    assert "weights" in talked.err and "keys and values" in talked.err and "generate.max_new_tokens" in talked.err
     measured = small_device.call("evaluate", *package, *RUN[6:10], "train.sequence_length=16")
     assert measured.status == 4 and measured.err.startswith("evaluation needs ") and "evaluate.batch_size" in measured.err
 
