@@ -8,8 +8,9 @@
 // subgroupBroadcast with a constant lane is a loop of 60 on Mesa 22.3, which asks every lane whether it is active).
 // Addresses are a push constant plus one 32-bit index for each lane, batch entry included: see rows.glsl. Accumulators:
 // ROWS x VECTORS vectors of 8 columns. Lane l holds, in vector 2j+h, column (or row) 16j + 2l + h of its tile.
-// Each output is a sum over blocks of 64 k of chains of FMAs (a third of the error of one chain at K = 512), so its bits do not depend on
-// the tile or on where the tile lies.
+// Each output is a sum over blocks of 32 k (64 where K > 1024) of chains of sums of two products, so its bits do not depend on the tile or on
+// where the tile lies. Against one chain of FMAs: a third of the error at K = 64, a sixth at K = 512. `precise` keeps Mesa from making one
+// chain of it. Written without fma, which is a product and a sum on such drivers anyway.
 //
 // Limits: fewer than 2^32 elements from an operand's first to its last; K >= 2, N >= 2, and M >= 2 with TRANSPOSE_A. ROWS is a multiple of 16 (8 allowed without TRANSPOSE_A).
 // EDGE = false: M >= ROWS, N >= 8 VECTORS, K any; the last tiles are moved back to fit, and outputs that two tiles share are written
@@ -37,7 +38,7 @@ layout(constant_id = 5) const bool EDGE = false;
 layout(constant_id = 6) const bool RESIDUAL = false;
 layout(constant_id = 7) const uint ACTIVATION = 0;
 
-const uint BLOCK = 64;                                     // k of one chain of FMAs
+const uint BLOCK = 32, LONG_BLOCK = 64, LONG = 1024;      // k of one chain; the second where K > LONG
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pair { uint64_t bits; };
 
@@ -86,15 +87,16 @@ void main() {
         column = min(column, n - 8 * VECTORS);
     }
 
-    float total[ROWS][VECTORS];
+    const uint length = k_ > LONG ? LONG_BLOCK : BLOCK;
+    precise float total[ROWS][VECTORS];
     [[unroll]] for (uint i = 0; i < ROWS; i++)
         [[unroll]] for (uint j = 0; j < VECTORS; j++) total[i][j] = 0.0;
 
-    for (uint block = 0; block < k_; block += BLOCK) {
-        float sum[ROWS][VECTORS];
+    for (uint block = 0; block < k_; block += length) {
+        precise float sum[ROWS][VECTORS];
         [[unroll]] for (uint i = 0; i < ROWS; i++)
             [[unroll]] for (uint j = 0; j < VECTORS; j++) sum[i][j] = 0.0;
-        for (uint step = block; step < min(k_, block + BLOCK); step += 2) {
+        for (uint step = block; step < min(k_, block + length); step += 2) {
             const uint at_k = min(step, k_ - 2);
             const bool repeated = at_k != step;                // odd K: the first of the last pair was taken already
             const uint a_at = a_start + at_k * (TRANSPOSE_A ? lda_ : 1), b_at = b_start + at_k * (TRANSPOSE_B ? 1 : ldb_);
@@ -111,11 +113,15 @@ void main() {
                 bv[2 * j] = unless(repeated, v.xy);
                 bv[2 * j + 1] = unless(repeated, v.zw);
             }
-            [[unroll]] for (uint i = 0; i < ROWS; i++)         // a row of sums stays in registers over both k
-                [[unroll]] for (uint h = 0; h < 2; h++) {
-                    float x = ROWS == 8 ? subgroupShuffle(av[0][h], i) : subgroupShuffle(av[2 * (i / 16) + i % 2][h], (i % 16) / 2);
-                    [[unroll]] for (uint j = 0; j < VECTORS; j++) sum[i][j] = fma(x, bv[j][h], sum[i][j]);
+            [[unroll]] for (uint i = 0; i < ROWS; i++) {       // a row of sums stays in registers over both k
+                vec2 x;
+                [[unroll]] for (uint h = 0; h < 2; h++)
+                    x[h] = ROWS == 8 ? subgroupShuffle(av[0][h], i) : subgroupShuffle(av[2 * (i / 16) + i % 2][h], (i % 16) / 2);
+                [[unroll]] for (uint j = 0; j < VECTORS; j++) {
+                    precise const float two = x[0] * bv[j][0] + x[1] * bv[j][1];
+                    sum[i][j] += two;
                 }
+            }
         }
         [[unroll]] for (uint i = 0; i < ROWS; i++)
             [[unroll]] for (uint j = 0; j < VECTORS; j++) total[i][j] += sum[i][j];
