@@ -1,9 +1,10 @@
 """LoRA rank 8 on all seven projections of SmolLM2-135M, 512 tokens a row, beside PEFT from the same weights: losses, reload, tokens/s.
 
-    python -m validation.lora_acceptance MODEL_FOLDER [--steps 50] [--device D] [--torch cpu|cuda] [--rows 1] [--json]
+    python -m validation.lora_acceptance MODEL_FOLDER [--steps 50] [--device D] [--torch cpu|cuda] [--rows 1] [--to FILE]
     python -m validation.lora_acceptance --random           the same shape with random weights and tokens, where there is no package
 
-Ends with 1 when a loss differs by more than 1e-3, or when the adapter computes something else in PEFT. Development only.
+FILE: JSON of everything measured so far, written after each step, so that a run that is cut off has said something. Every step is told
+as it ends. Ends with 1 when a loss differs by more than 1e-3, or when the adapter computes something else in PEFT. Development only.
 """
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ from hierarchos.peft.start import Start
 from validation.instruction_rows import chat_rows
 
 LENGTH, RATE, GATE, RELOAD = 512, 2e-4, 1e-3, 1e-4      # RELOAD: of the largest logit
+OURS, PEFT = "hierarchos", "peft"
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 SHAPE = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536,
          "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "max_position_embeddings": 8192,
@@ -47,6 +49,28 @@ def batches_of(folder: Path, rows: int, steps: int, random: bool, vocabulary: in
         found.append({"ids": ids, "positions": np.tile(np.arange(LENGTH, dtype=np.int32), (rows, 1)), "segments": np.ones(shape, np.int32),
                       "targets": targets, "token_weights": (targets >= 0).astype(np.float32)})
     return found
+
+
+class Log:
+    """Tells each step and keeps it in a file, where one is given."""
+
+    def __init__(self, path: str | None, steps: int):
+        self.path, self.steps, self.kept = path and Path(path), steps, {}
+
+    def keep(self, **facts) -> None:
+        self.kept |= facts
+        if self.path:
+            self.path.write_text(json.dumps(self.kept, indent=1) + "\n", encoding="utf-8")
+
+    def step(self, who: str, losses: list[float], seconds: list[float]) -> None:
+        """After each step of one side."""
+        left = (self.steps - len(losses)) * statistics.median(seconds)
+        told = f"{who} {len(losses)}/{self.steps}  loss {losses[-1]:.6f}  {seconds[-1]:.1f} s"
+        if who != OURS:
+            ours = self.kept[f"losses_{OURS}"][len(losses) - 1]
+            told += f"  ours differs by {abs(ours - losses[-1]):.1g}"
+        print(f"{told}  {left:.0f} s left", file=sys.stderr, flush=True)
+        self.keep(**{f"losses_{who}": losses, f"seconds_{who}": [round(one, 3) for one in seconds]})
 
 
 class Ours:
@@ -70,17 +94,18 @@ class Ours:
         self.step.step_program(rows, length)
         self.logits = compile_program(logits_graph(model, 1, length), device, self.state.store, label="logits")
 
-    def run(self, batches: list[dict]) -> tuple[list[float], list[float]]:
+    def run(self, batches: list[dict], log: Log) -> tuple[list[float], list[float]]:
         """Losses and seconds of each step."""
         losses, seconds = [], []
         for number, batch in enumerate(batches):
             begun = time.perf_counter()
             losses.append(self.step.run([batch], number, RATE).loss)
             seconds.append(time.perf_counter() - begun)
+            log.step(OURS, losses, seconds)
         return losses, seconds
 
 
-def peft_run(folder: Path, adapter: Path, batches: list[dict], torch_device: str):
+def peft_run(folder: Path, adapter: Path, batches: list[dict], torch_device: str, log: Log):
     """PEFT, eager, float32: the model, and losses and seconds of each step."""
     import torch
     from peft import PeftModel
@@ -99,10 +124,11 @@ def peft_run(folder: Path, adapter: Path, batches: list[dict], torch_device: str
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
         if torch_device == "cuda":
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - begun)
+        log.step(PEFT, losses, seconds)
     return model, losses, seconds
 
 
@@ -146,7 +172,7 @@ def main() -> int:
     options = parse()
     from hierarchos.vulkan import budget_of, open_device
 
-    device = open_device(options.device)
+    device, log = open_device(options.device), Log(options.to, options.steps)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         folder = Path(options.model) if options.model else work / "base"
@@ -161,11 +187,11 @@ def main() -> int:
         batches = batches_of(folder, options.rows, options.steps, not options.model, model.config.vocab_size)
         ours = Ours(loaded, model, values, device, batches[0])
         print(f"needs {ours.need.total / 2**20:.0f} MiB of {budget_of(device).text()} on {device.info.name}", file=sys.stderr, flush=True)
-        losses, seconds = ours.run(batches)
+        losses, seconds = ours.run(batches, log)
         print(f"ours: {tokens_per_second(options.rows, seconds):.1f} tokens/s", file=sys.stderr, flush=True)
         trained = {spec.name: ours.state.store.read(spec.name) for spec in model.trained}
         save_adapter(work / "trained", model, trained, base_name=str(folder), base_hash=identity)
-        _, theirs, others = peft_run(folder, work / "start", batches, options.torch)
+        _, theirs, others = peft_run(folder, work / "start", batches, options.torch, log)
         difference, largest = reload_difference(folder, work / "trained", ours, batches[0], options.torch)
     found = {"model": options.model or "random, shape of SmolLM2-135M", "device": device.info.name, "driver": device.info.driver,
              "torch_device": options.torch, "steps": options.steps, "tokens_a_step": options.rows * LENGTH,
@@ -174,8 +200,10 @@ def main() -> int:
              "last_loss_peft": theirs[-1], "largest_loss_difference": max(abs(a - b) for a, b in zip(losses, theirs, strict=True)),
              "reload_difference": difference, "largest_logit": largest, "tokens_per_second": tokens_per_second(options.rows, seconds),
              "tokens_per_second_peft": tokens_per_second(options.rows, others)}
-    report(found, options.json)
-    return int(not (found["largest_loss_difference"] <= GATE and difference <= RELOAD * max(1.0, largest)))
+    passed = found["largest_loss_difference"] <= GATE and difference <= RELOAD * max(1.0, largest)
+    log.keep(**found, passed=passed)
+    report(found)
+    return int(not passed)
 
 
 def tokens_per_second(rows: int, seconds: list[float]) -> float:
@@ -183,10 +211,8 @@ def tokens_per_second(rows: int, seconds: list[float]) -> float:
     return rows * LENGTH / statistics.median(seconds[1:] or seconds)
 
 
-def report(found: dict, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(found, indent=1))
-        return
+def report(found: dict) -> None:
+    """Both sides, in columns."""
     print(f"{'':28}{'hierarchos':>16}{'PEFT eager fp32':>18}")
     print(f"{'':28}{found['device'][:15]:>16}{found['torch_device']:>18}")
     print(f"{'tokens/s':28}{found['tokens_per_second']:>16.1f}{found['tokens_per_second_peft']:>18.1f}"
@@ -205,7 +231,7 @@ def parse():
     parser.add_argument("--rows", type=int, default=1)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--torch", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--to", metavar="FILE", help="where JSON goes")
     options = parser.parse_args()
     if bool(options.model) == options.random:
         parser.error("give a package folder, or --random")

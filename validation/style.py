@@ -1,8 +1,9 @@
 """Fine-tunes an adapter on 200 short rows of a made-up style, then asks about things that no row names, greedily.
 
-    python -m validation.style MODEL_FOLDER [--epochs 2] [--rate 1e-3] [--device D] [KEY=VALUE ...]
+    python -m validation.style MODEL_FOLDER [--epochs 2] [--rate 1e-3] [--device D] [--to FILE] [KEY=VALUE ...]
 
-Passes (status 0) when every answer begins and ends as the style does, and stops by itself.
+Passes (status 0) when every answer begins and ends as the style does, and stops by itself. FILE: JSON of the answers. Without a
+fine-tuning run of its own: `--adapter FOLDER` asks one that is there, `--adapter none` the model alone.
 """
 from __future__ import annotations
 
@@ -62,17 +63,29 @@ def main() -> int:
     parser.add_argument("--epochs", type=float, default=2)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--to", metavar="FILE", help="where JSON goes")
+    parser.add_argument("--adapter", help="folder of an adapter that was trained before, or none")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        adapter = finetune(options, Path(name))
+        adapter = None if options.adapter == "none" else Path(options.adapter) if options.adapter else finetune(options, Path(name))
+        print(f"asking {len(prompts())} questions about things that no row names", flush=True)
         found = answers(options.model, adapter, options.device)
-    good = 0
+    return report(found, options)
+
+
+def report(found: list, options) -> int:
+    """Each answer and whether it fits; the exit status."""
+    good, kept = 0, []
     for prompt, result in zip(prompts(), found, strict=True):
         text = result.text.strip()
         fits = text.startswith(BEGINS) and text.endswith(ENDS) and result.stopped == "end"
         good += fits
+        kept.append({"prompt": prompt, "text": text, "stopped": result.stopped, "fits": bool(fits)})
         print(f"{'ok ' if fits else 'NO '} {prompt}\n      {text}   [{result.stopped}]")
     print(f"{good} of {len(found)} answers show the style and stop by themselves")
+    if options.to:
+        told = {"model": options.model, "epochs": options.epochs, "rate": options.rate, "settings": options.settings, "answers": kept}
+        Path(options.to).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return int(good < len(found))
 
 
