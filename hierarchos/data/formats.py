@@ -160,7 +160,10 @@ def _text_example(row: Row, columns: dict, options: RowOptions) -> Example:
 
 
 def _pair_example(row: Row, columns: dict, options: RowOptions) -> Example:
-    return _exchange(row, text_of(row, columns["prompt"]), text_of(row, columns["completion"]), options)
+    prompt, completion = text_of(row, columns["prompt"]), text_of(row, columns["completion"])
+    if options.template != "chat" and options.prompts == "hierarchos":
+        prompt = _user_lines(row, prompt, options)
+    return _exchange(row, prompt, completion, options)
 
 
 def _instruction_example(row: Row, columns: dict, options: RowOptions) -> Example:
@@ -168,6 +171,8 @@ def _instruction_example(row: Row, columns: dict, options: RowOptions) -> Exampl
     context = text_of(row, columns["context"], optional=True) if "context" in columns else ""
     if options.template == "chat":
         prompt = f"{prompt}\n\n{context}" if context else prompt
+    elif options.prompt_template is None and options.prompts == "hierarchos":
+        prompt = alpaca(prompt, context)
     elif options.prompt_template is None:
         prompt = FORMATS["instruction"].prompt_template.format(prompt=prompt, context=f"Input: {context}\n" if context else "")
     else:
@@ -177,7 +182,9 @@ def _instruction_example(row: Row, columns: dict, options: RowOptions) -> Exampl
 
 def _question_example(row: Row, columns: dict, options: RowOptions) -> Example:
     prompt, completion = text_of(row, columns["prompt"]), text_of(row, columns["completion"])
-    if options.template != "chat":
+    if options.template != "chat" and options.prompts == "hierarchos" and options.prompt_template is None:
+        prompt = _user_lines(row, prompt, options)
+    elif options.template != "chat":
         prompt = fill(options.prompt_template or FORMATS["question_answer"].prompt_template, prompt=prompt)
     return _exchange(row, prompt, completion, options)
 
@@ -186,6 +193,21 @@ def _exchange(row: Row, prompt: str, completion: str, options: RowOptions) -> Ex
     if options.template == "chat":
         return Example(row, messages=[{"role": "user", "content": prompt}, {"role": "assistant", "content": completion}])
     return Example(row, pair=(prompt, completion))
+
+
+def _user_lines(row: Row, prompt: str, options: RowOptions) -> str:
+    column = options.columns.get("context") or "input"
+    return user_lines(prompt, text_of(row, column, optional=True))
+
+
+def alpaca(prompt: str, context: str = "") -> str:
+    """An instruction under headings."""
+    return f"### Instruction:\n{prompt}\n\n" + (f"### Input:\n{context}\n\n" if context else "") + "### Response:\n"
+
+
+def user_lines(prompt: str, context: str = "") -> str:
+    """A question as a turn of a conversation."""
+    return (f"User: {context}\n\n" if context else "") + f"User: {prompt}\n\nAssistant: "
 
 
 def fill(template: str, **fields: str) -> str:

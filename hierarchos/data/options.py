@@ -28,6 +28,9 @@ class RowOptions:
     """Own column names for text, prompt, context, completion, messages, input_ids, labels, attention_mask, loss_weights"""
     prompt_template: str | None = None
     """How the prompt of instruction and question_answer rows is written, {prompt} and {context} in it; None: the format's own"""
+    prompts: str = "plain"
+    """plain: the format's own | hierarchos: as coherent-v9 is taught and talked with, headings for instruction rows, User and Assistant
+    lines for other pairs"""
     template: str = "plain"
     """plain: prompt then completion | chat: both as one exchange through the chat template"""
     merge_same_role: bool = False

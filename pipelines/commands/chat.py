@@ -55,7 +55,8 @@ def opened(words: list[str]) -> tuple[object, Callable[[], None]]:
     config = job.config
     folder = model_folder(config, download=True)
     if applies(config, folder and str(folder)):
-        return open_chat(config, folder)
+        print(first_line(job.device), file=sys.stderr)
+        return open_chat(config, folder, lambda line: print(line, file=sys.stderr))
     loaded = with_adapters(loaded_package(folder, config.model.config), config)
     if loaded.model.task == "masked":
         raise UserError("this model is an encoder: it sees both sides of a token and writes no text", where=str(loaded.package.folder))
@@ -83,7 +84,7 @@ def talk(conversation, prompts: bool) -> None:
     if prompts:
         import readline  # noqa: F401  arrow keys and history
 
-        print("/reset, /save FILE, /system TEXT, /quit", file=sys.stderr)
+        print(known_commands(conversation), file=sys.stderr)
     while True:
         try:
             line = input("> " if prompts else "").strip()
@@ -95,6 +96,10 @@ def talk(conversation, prompts: bool) -> None:
                 return
         elif line:
             answer(conversation, line)
+
+
+def known_commands(conversation) -> str:
+    return ", ".join(("/reset", "/save FILE", "/system TEXT", *getattr(conversation, "commands", ()), "/quit"))
 
 
 def answer(conversation, line: str) -> None:
@@ -135,7 +140,7 @@ def command(conversation, line: str) -> bool:
     elif hasattr(conversation, "command") and (told := conversation.command(name, rest.strip())) is not None:
         print(told, file=sys.stderr)
     else:
-        print(f"{name} is no command: /reset, /save FILE, /system TEXT, /quit", file=sys.stderr)
+        print(f"{name} is no command: {known_commands(conversation)}", file=sys.stderr)
     return True
 
 
@@ -143,5 +148,7 @@ def save(conversation, path: str) -> None:
     try:
         conversation.save(path)
         print(f"written to {path}", file=sys.stderr)
+    except UserError as error:
+        print(str(error), file=sys.stderr)
     except OSError as error:
         print(f"{path} cannot be written: {error.strerror}", file=sys.stderr)

@@ -65,13 +65,14 @@ def opened(words: list[str]):
     from pipelines.settings.folders import Folders
     from pipelines.stage import Context
     from pipelines.stages.acquire import Acquire
-    from pipelines.stages.tokenize import all_examples, encode_options, make_tokenizer
+    from pipelines.stages.tokenize import all_examples, encode_options, make_tokenizer, with_prompts
 
     job = prepare("train", words, Folders.find(None))
     context = Context(job.config, None, job.progress)
     found = Acquire().run(context)
-    tokenizer, options = make_tokenizer(job.config, found), encode_options(job.config)
-    rows = rows_of(all_examples(job.config, found, RowReport("skip")), tokenizer, options)
+    config = with_prompts(job.config, found)
+    tokenizer, options = make_tokenizer(config, found), encode_options(config)
+    rows = rows_of(all_examples(config, found, RowReport("skip")), tokenizer, options)
     return tokenizer, rows, options, lambda audit: generation_ends(found["model"], audit)
 
 

@@ -129,6 +129,10 @@ class DataConfig:
     prompt_template: str | None = setting(None)
     """How instruction and question rows are written, with {prompt} and {context} in it; null: the usual form."""
 
+    prompts: str = setting("auto", choices=("auto", "plain", "hierarchos"))
+    """How prompts are written where prompt_template is null. plain: the usual form of each row format; hierarchos: headings for instruction
+    rows, User and Assistant lines for other pairs, as `chat` writes them; auto: hierarchos for coherent-v9, plain for all others."""
+
     template: str = setting("plain", choices=("plain", "chat"))
     """plain: prompt, then completion; chat: both as one exchange through the chat template."""
 

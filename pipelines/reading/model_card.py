@@ -11,7 +11,8 @@ from pipelines.hashing import flatten
 if TYPE_CHECKING:
     from pipelines.config import Config
 
-TASKS = {"ForCausalLM": "text-generation", "LMHeadModel": "text-generation", "ForMaskedLM": "fill-mask"}
+TASKS = {"HierarchosLM": "text-generation", "ForCausalLM": "text-generation", "LMHeadModel": "text-generation", "ForMaskedLM": "fill-mask"}
+OWN = "hierarchos"                      # model_type of the model that Transformers does not know
 NOT_STATED = ("Licence, intended use, limits, biases. This card was written by a program, from the record of the run; "
               "a person has to add them.")
 NOT_ABOUT_MODELS = ("run", "sweep", "tracker", "launcher", "search", "device", "generate", "evaluate", "export", "pipeline")
@@ -21,9 +22,10 @@ def model_card(config: Config, manifest: dict, adapter: bool, architecture: dict
     """The card. manifest: run.json as far as the stages have run; architecture: the model's config.json.
 
     It holds no times and no folders: the same run makes the same card."""
+    adapter = adapter and architecture.get("model_type") != OWN       # its low-rank tensors are part of the package
     parts = [front(config, adapter, architecture), "# " + title(config, adapter, architecture), "",
              *block("Training", training(config, manifest)), *block("Data", data(config, manifest)),
-             *block("Results", results(manifest)), *use(adapter), "## Settings", "",
+             *block("Results", results(manifest)), *use(adapter, architecture), "## Settings", "",
              "Those that are not the defaults, as an experiment file of hierarchos; of folders and files the names alone.", "",
              "```yaml", yaml.safe_dump(settings(config), sort_keys=False, allow_unicode=True).rstrip(), "```", "",
              *block("Origin", origin(manifest)), "## Not stated", "",
@@ -34,7 +36,8 @@ def model_card(config: Config, manifest: dict, adapter: bool, architecture: dict
 def front(config: Config, adapter: bool, architecture: dict) -> str:
     """What the Hub reads."""
     task = next((task for name in architecture.get("architectures") or [] for end, task in TASKS.items() if name.endswith(end)), None)
-    told = {"library_name": "peft" if adapter else "transformers", "tags": ["hierarchos"]}
+    library = "peft" if adapter else OWN if architecture.get("model_type") == OWN else "transformers"
+    told = {"library_name": library, "tags": ["hierarchos"]}
     told |= {"pipeline_tag": task} if task else {}
     told |= {"base_model": config.model.repo} if config.model.source == "hub" else {}
     told |= {"datasets": [config.data.repo]} if config.data.source == "hub" and config.data.repo else {}
@@ -104,11 +107,12 @@ def results(manifest: dict) -> list[tuple[str, object]]:
             ("best validation loss", best)]
 
 
-def use(adapter: bool) -> list[str]:
+def use(adapter: bool, architecture: dict) -> list[str]:
     """How to run it."""
     word = "peft.path" if adapter else "model.path"
     first = "model=local model.path=BASE " if adapter else "model=local "
     return ["## Use", "", "```", f"hierarchos generate {first}{word}=FOLDER prompt=\"...\"", "```", "",
+            "Transformers does not know this model." if architecture.get("model_type") == OWN else
             "Transformers" + (" with PEFT" if adapter else "") + " reads the same folder.", ""]
 
 

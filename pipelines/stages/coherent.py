@@ -105,13 +105,15 @@ class Export(export.Export):
     modules = (*export.Export.modules, *GENERAL)
 
     def run(self, context: Context) -> dict:
+        from hierarchos.models.coherent_v9.config import MODEL_TYPE
         from hierarchos.models.coherent_v9.package import fresh_buffers, load, save
 
         if not of_run(context):
             return super().run(context)
         source, tokenizer = context.artefacts["acquire"].facts["model"], tokenizer_of(context)
         trained = load(context.run.path / context.artefacts["train"].facts["checkpoint"])
-        special = {"bos_token_id": tokenizer.bos_id, "pad_token_id": tokenizer.pad_id}
+        special = {"bos_token_id": tokenizer.bos_id, "pad_token_id": tokenizer.pad_id, "model_type": MODEL_TYPE,
+                   "architectures": ["HierarchosLM"]}
         files = export.tokenizer_files(context, SimpleNamespace(raw=special))
         buffers = fresh_buffers(trained.config, float(trained.buffers["memory_gate_warmup_step"]))         # an empty fast memory
         save(context.folder / "package", trained.config, trained.values, buffers, companions=source, files=files)

@@ -36,13 +36,15 @@ def conversation_with(config: Config, package: Loaded, device) -> Conversation:
     from hierarchos.generation.coherent.overlay import Overlay
     from hierarchos.generation.coherent.session import CoherentSession
     from hierarchos.generation.coherent.state_file import weights_digest
+    from hierarchos.models.coherent_v9.memory import FastMemory
 
     settings, tokenizer = config.coherent, load_tokenizer(package.folder)
     identity = {"weights": weights_digest(package.config, package.values), "tokenizer": tokenizer.fingerprint}
     overlay = Overlay(Path(settings.ltm_overlay_file), package.config, identity["weights"]) if settings.ltm_overlay_file else None
     values = overlay.over(package.values) if overlay else package.values
     session = CoherentSession(package.config, values, device, writes=settings.hebbian_writes,
-                              warmup_step=float(package.buffers["memory_gate_warmup_step"]))
+                              warmup_step=float(package.buffers["memory_gate_warmup_step"]),
+                              memory=FastMemory.of_package(package.config, package.buffers))
     carry = settings.carry_chat_state or settings.chat_state_file is not None
     options = ChatOptions(settings.prompt_form, carry, settings.system, config.generate.max_new_tokens, config.run.seed)
 
@@ -54,7 +56,7 @@ def conversation_with(config: Config, package: Loaded, device) -> Conversation:
     return Conversation(session, tokenizer, sampling_of(config), options, identity, learner=learner)
 
 
-def open_chat(config: Config, folder: Path) -> tuple[Conversation, Callable[[], None]]:
+def open_chat(config: Config, folder: Path, say: Callable[[str], None]) -> tuple[Conversation, Callable[[], None]]:
     """A conversation with the package at `folder`, and what closes its device; goes on from coherent.chat_state_file."""
     from hierarchos.models.coherent_v9.package import load
     from pipelines.devices import open_selected
@@ -67,6 +69,7 @@ def open_chat(config: Config, folder: Path) -> tuple[Conversation, Callable[[], 
             conversation.state_file = Path(config.coherent.chat_state_file)
             if conversation.state_file.exists():
                 conversation.load(conversation.state_file)
+                say(f"going on from {conversation.state_file}: {len(conversation.history)} turns, {conversation.session.position} tokens")
     except BaseException:
         device.close()
         raise

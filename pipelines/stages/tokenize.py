@@ -40,6 +40,7 @@ class Tokenize(BaseStage):
         """What changes the tokens; where rows lie and how rows are laid into batches does not."""
         data = {name: value for name, value in dataclasses.asdict(config.data).items() if name not in NOT_CONTENT}
         data |= {"mix": mixture.content_settings(config.data)} if config.data.mix else {}
+        data["prompts"] = prompts(config)
         places = ("path", "repo", "revision")
         tokenizer = {name: value for name, value in dataclasses.asdict(config.tokenizer).items() if name not in places}
         return {"data": data, "tokenizer": tokenizer, "sequence_length": config.train.sequence_length, "seed": config.run.seed,
@@ -58,7 +59,8 @@ class Tokenize(BaseStage):
         """Reads all rows; raises UserError for rows that cannot be used, by the policy of data.on_bad_row."""
         from hierarchos.data.splitting import unigram_entropy
 
-        config, found = context.config, context.artefacts["acquire"].facts
+        found = context.artefacts["acquire"].facts
+        config = with_prompts(context.config, found)
         tokenizer = make_tokenizer(config, found)
         tokenizer.save(context.folder / TOKENIZER)
         train, validation, report, shares = encode_all(config, found, tokenizer)
@@ -145,6 +147,18 @@ def drawn(rows: Iterator[Row], data: DataConfig, report: RowReport, seed: int) -
     yield from islice(through_buffer(rows, data.shuffle_buffer, seed), data.max_rows)
     if data.max_rows is not None and report.rows > data.max_rows:
         report.notice(f"data.max_rows={data.max_rows} of the {report.rows} rows that were read, through data.shuffle_buffer")
+
+
+def prompts(config: Config, folder: str | None = None) -> str:
+    """How prompts are written: as the model expects them in a conversation. folder: of its package, where it came from the Hub."""
+    from pipelines.stages.coherent_package import applies
+
+    return config.data.prompts if config.data.prompts != "auto" else "hierarchos" if applies(config, folder) else "plain"
+
+
+def with_prompts(config: Config, found: Mapping) -> Config:
+    """The configuration with `data.prompts` settled; found: facts of `acquire`."""
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, prompts=prompts(config, found["model"])))
 
 
 def encode_options(config: Config) -> EncodeOptions:

@@ -9,29 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.bad_input.table import Wrong, by_name
+from tests.coherent_v9.small import talker
 
 TINY = ("model=coherent_v9_tiny", "model.config.context_dim=16", "model.config.ltm_slots=8", "tokenizer.vocab_size=300")
 CHAT = ("chat", "model=local", "model.path=talker", "generate.max_new_tokens=2")
 STATE = "coherent.chat_state_file=state.json"
 TUNE = ("finetune", "model.path=talker")
-SIZES = {"architecture_revision": "coherent-v9", "context_dim": 16, "persistent_dim": 3, "ltm_slots": 8, "ltm_key_dim": 4, "ltm_val_dim": 4,
-         "ltm_topk": 2, "max_h_steps": 2, "max_l_steps": 1, "h_stride": 2}
-
-
-def talker(place: Path, seed: int = 0, **changes) -> tuple:
-    """Writes a package; returns its configuration, its values and its tokenizer."""
-    from hierarchos.data.tokenizer_training import train_tokenizer
-    from hierarchos.models.coherent_v9.config import resolve
-    from hierarchos.models.coherent_v9.package import save
-    from hierarchos.models.coherent_v9.parameters import initial_values
-
-    tokenizer = train_tokenizer(["to be or not to be, that is the question"] * 3, 270)
-    cfg = resolve({**SIZES, "vocab_size": tokenizer.size, **changes})
-    tokenizer.save(place / "words")
-    files = {path.name: path.read_text(encoding="utf-8") for path in (place / "words").iterdir()}
-    values = initial_values(cfg, seed)
-    save(place / "talker", cfg, values, files=files)
-    return cfg, values, tokenizer
 
 
 def rewritten(name: str, change: Callable[[dict], None]) -> Callable[[Path], None]:

@@ -18,19 +18,7 @@ from hierarchos.generation.coherent.session import CoherentSession
 from hierarchos.models.coherent_v9.config import resolve
 from hierarchos.models.coherent_v9.memory import FastMemory
 from hierarchos.models.coherent_v9.parameters import initial_values
-
-SIZES = {
-    "architecture_revision": "v9",
-    "context_dim": 16,
-    "persistent_dim": 3,
-    "ltm_slots": 8,
-    "ltm_key_dim": 4,
-    "ltm_val_dim": 4,
-    "ltm_topk": 2,
-    "max_h_steps": 2,
-    "max_l_steps": 1,
-    "h_stride": 2,
-}
+from tests.coherent_v9.small import small
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +29,7 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def opened(device, tokenizer):
     """A session over a fresh model."""
-    cfg = resolve({**SIZES, "vocab_size": tokenizer.size})
+    cfg = small(vocab_size=tokenizer.size)
     session = CoherentSession(cfg, initial_values(cfg, 0), device, longest=16)
     yield session
     session.close()

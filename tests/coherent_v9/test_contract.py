@@ -52,6 +52,11 @@ def test_detach_zero_and_null_mean_never():
     assert resolve(SMALL).detach_every_n_steps == 32
 
 
+def test_a_feature_that_is_off_has_its_mode_off():
+    cfg = resolve({**SMALL, "use_rosa": False, "use_deepembed": False, "deepembed_mode": "shared-factorized"})
+    assert (cfg.rosa_embedding_mode, cfg.deepembed_mode) == ("off", "off")
+
+
 def test_an_own_head_size_even_null_goes_before_the_shared_one():
     cfg = resolve({**SMALL, "rwkv_head_size": 4, "l_rwkv_head_size": None})
     assert (cfg.h_head, cfg.l_head, cfg.rwkv_head_size) == (4, 16, None)
@@ -92,6 +97,15 @@ MISTAKES = {
     "a setting of the run": ({"warmup_steps": 5}, "warmup_steps is not a key of the model but a setting of the run"),
     "segments of a graph": ({"gradient_checkpointing": True}, "gradient_checkpointing is not a key of the model but a setting of the run"),
     "compiled steps": ({"compile_mode": "max"}, "compile_mode is not there"),
+    "a clamp without end": ({"drift_state_clamp": float("inf")}, "drift_state_clamp is inf; it must be above 0"),
+    "a weight that is no number": ({"ponder_loss_weight": float("nan")}, "ponder_loss_weight is nan; it must be a finite number"),
+    "a mode against its switch": ({"deepembed_mode": "off"}, "deepembed_mode is 'off', but use_deepembed is true"),
+    "a mode of ROSA against its switch": ({"rosa_embedding_mode": "off"}, "rosa_embedding_mode is 'off', but use_rosa is true"),
+    "writes while a whole sample is one graph": (
+        {"full_sample_bptt": True, "ltm_training_mode": "inner-update"},
+        "full_sample_bptt needs ltm_training_mode: read-only",
+    ),
+    "a null that is no default": ({"vocab_size": None}, "vocab_size is missing"),
     "logits clamped": ({"inference_logit_clamp": 30}, "inference_logit_clamp is 30.0; coherent-v9 has only 0.0"),
 }
 

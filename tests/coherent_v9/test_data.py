@@ -60,3 +60,36 @@ def test_buckets_keep_rows_of_like_length_together():
     sorted_rows = [row for start in (0, 6) for row in sorted(order[start : start + 6], key=lambda row: -row)]
     assert batches == shuffler.shuffle([sorted_rows[start : start + 2] for start in range(0, 11, 2)])
     assert made.batch(0)["ids"].shape[0] == 2 and len({tuple(batch) for batch in batches}) == len(made)
+
+
+def pair_of(fields: dict, **options) -> tuple[str, str]:
+    """Prompt and answer of a row, as coherent-v9 is taught it."""
+    from hierarchos.data.formats import read_examples
+    from hierarchos.data.options import RowOptions
+    from hierarchos.data.rows import Row, RowReport
+
+    return next(read_examples([Row("rows.jsonl", 1, fields)], RowOptions(**{"prompts": "hierarchos", **options}), RowReport())).pair
+
+
+def test_rows_are_written_as_a_conversation_is():
+    """What is taught is what chat writes."""
+    from hierarchos.generation.coherent.chat import ChatOptions, prompt_text
+
+    taught = pair_of({"instruction": "Add 1 and 2", "input": "", "output": "3"})
+    assert taught == (prompt_text("Add 1 and 2", ChatOptions(), []), "3")
+    for names in (("prompt", "completion"), ("question", "answer")):
+        row = dict(zip(names, ("Who?", "I"), strict=True))
+        assert pair_of(row) == (prompt_text("Who?", ChatOptions(form="user"), []), "I")
+        assert pair_of({**row, "input": "Here."})[0] == "User: Here.\n\nUser: Who?\n\nAssistant: "
+
+
+def test_an_input_stands_under_a_heading_of_its_own():
+    found = pair_of({"instruction": "Add", "input": "1 and 2", "output": "3"})[0]
+    assert found == "### Instruction:\nAdd\n\n### Input:\n1 and 2\n\n### Response:\n"
+
+
+def test_other_forms_can_be_asked_for():
+    row = {"instruction": "Add", "output": "3"}
+    assert pair_of(row, prompts="plain")[0] == "Instruction: Add\nResponse: "
+    assert pair_of(row, prompt_template="{prompt} = ")[0] == "Add = "
+    assert pair_of({"question": "Who?", "answer": "I"}, prompt_template="{prompt} - ")[0] == "Who? - "

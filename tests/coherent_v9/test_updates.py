@@ -25,6 +25,7 @@ from hierarchos.training.coherent.trainer import CoherentTrainer
 from hierarchos.training.coherent.writer import Writer
 from hierarchos.training.graphs import DECAY_GROUPS, GRADIENTS
 from tests.coherent_v9.cases import STEPS, case, vectors, worst
+from tests.coherent_v9.small import small
 from tests.coherent_v9.twin import Twin
 from tests.tiny import Optimizer, RandomBatches, Settings
 
@@ -93,26 +94,8 @@ def test_two_steps_over_chunks(device):
     step.machine.close()
 
 
-SMALL = resolve(
-    {
-        "architecture_revision": "v9",
-        "vocab_size": 61,
-        "context_dim": 16,
-        "persistent_dim": 3,
-        "ltm_slots": 8,
-        "ltm_key_dim": 4,
-        "ltm_val_dim": 4,
-        "ltm_topk": 2,
-        "max_h_steps": 2,
-        "max_l_steps": 1,
-        "h_stride": 2,
-        "training_chunk_size": 8,
-        "memory_gate_warmup_steps": 10,
-        "memory_gate_warmup_floor": 0.3,
-        "ltm_value_alignment_min_updates": 2,
-        "ltm_value_alignment_ready_threshold": 50.0,
-    }
-)
+SMALL = small(training_chunk_size=8, memory_gate_warmup_steps=10, memory_gate_warmup_floor=0.3, ltm_value_alignment_min_updates=2,
+              ltm_value_alignment_ready_threshold=50.0)
 
 
 def trainer(device, folder, steps=4, trained=None, cfg=SMALL, persist=False, **changes):

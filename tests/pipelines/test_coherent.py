@@ -6,15 +6,12 @@ import json
 
 import pytest
 
+from tests.coherent_v9.small import WORDS
 from tests.pipelines.test_stages import ROWS, SHORT, rows, told  # noqa: F401  (rows is a fixture)
-
-SIZE = ["model=coherent_v9_tiny", "model.config.context_dim=16", "model.config.persistent_dim=3", "model.config.ltm_slots=8",
-        "model.config.ltm_key_dim=4", "model.config.ltm_val_dim=4", "model.config.ltm_topk=2", "model.config.max_h_steps=2",
-        "model.config.max_l_steps=1", "model.config.h_stride=1", "tokenizer.vocab_size=300"]
 
 
 def test_train_finetune_and_chat(rows, monkeypatch):  # noqa: F811
-    ended = rows.call("train", *SIZE, *SHORT, *ROWS, "data.layout=pad", "run.dir=first")
+    ended = rows.call("train", *WORDS, *SHORT, *ROWS, "data.layout=pad", "run.dir=first")
     assert ended.status == 0, ended.err
     stages = told(rows.path / "first")["stages"]
     assert 4.0 < stages["train"]["facts"]["loss"] < 7.0 and stages["evaluate"]["facts"]["loss"] > 0
@@ -56,6 +53,6 @@ def changed(before, after) -> set[str]:
     (["model.config.architecture_revision=legacy-v8"], "this is a legacy-v8 model"),
 ])
 def test_wrong_settings_are_told_before_anything_starts(rows, words, message):  # noqa: F811
-    small = [word for word in SIZE if word.partition("=")[0] not in {w.partition("=")[0] for w in words}]
+    small = [word for word in WORDS if word.partition("=")[0] not in {w.partition("=")[0] for w in words}]
     ended = rows.call("train", *small, *words, *ROWS)
     assert ended.status == 2 and message in ended.err and "nothing was started" in ended.err and not rows.runs("train")

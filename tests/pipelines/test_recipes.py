@@ -10,8 +10,8 @@ import pytest
 
 from hierarchos.resources import resource
 from tests.bad_input.conftest import TEXTS, package
+from tests.coherent_v9.small import WORDS as SMALL_COHERENT
 from tests.pipelines.conftest import Place
-from tests.pipelines.test_coherent import SIZE as SMALL_COHERENT
 
 __all__ = ["package"]
 RECIPES = sorted(path.stem for path in Path(resource("configs"), "experiment").glob("*.yaml"))

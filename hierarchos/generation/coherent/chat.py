@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hierarchos.data.formats import alpaca, user_lines
 from hierarchos.generation.coherent.sampling import Sampling, choose, undecided
 from hierarchos.generation.coherent.session import CoherentSession
 from hierarchos.generation.coherent.state_file import ChatState, read_state, write_state
@@ -48,8 +49,8 @@ def prompt_text(text: str, options: ChatOptions, history: list[tuple[str, str]])
     told = "" if options.carry else "\n".join(f"User: {asked}\nAssistant: {said}" for asked, said in history)
     if options.form == "alpaca":
         before = f"### Previous Context:\n{told}\n\n" if told else ""
-        return f"{before}### Instruction:\n{text}\n\n### Response:\n"
-    return (f"{told}\n\n" if told else "") + f"User: {text}\n\nAssistant: "
+        return before + alpaca(text)
+    return (f"{told}\n\n" if told else "") + user_lines(text)
 
 
 @dataclass(eq=False)
@@ -64,6 +65,8 @@ class Conversation:
     history: list[tuple[str, str]] = field(default_factory=list)
     state_file: Path | None = None  # written after every turn
     learner: Learner | None = None  # writes to the fast memory
+
+    commands = ("/learn [TEXT]", "/reject", "/correct TEXT")
 
     def __post_init__(self):
         import numpy as np

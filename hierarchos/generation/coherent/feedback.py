@@ -75,9 +75,8 @@ class Feedback:
 
     def candidate(self, fast: FastMemory, index, ready, rate: float, length: int, clock: float, source: int) -> FastMemory:
         """A copy with the write, made from no momentum, which is none afterwards too."""
-        import numpy as np
-
-        tried = FastMemory(fast.values.copy(), np.zeros_like(fast.momentum), fast.timestamps.copy(), fast.sources.copy())
+        tried = fast.copy()
+        tried.momentum[...] = 0
         tried.write(self.cfg, index, ready, rate, length, clock + length, source)
         tried.momentum[...] = 0
         return tried

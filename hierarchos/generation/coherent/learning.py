@@ -43,7 +43,7 @@ class Learner:
         outcome = self.write(pair(asked, target), reject=reject, source=source)
         if outcome.memory is None:
             return f"not learned: no write of {outcome.attempts} that were tried helps and is small enough"
-        return f"{'rejected' if reject else 'learned'}: objective {outcome.before:.4f} to {outcome.after:.4f}"
+        return f"{'rejected' if reject else 'learned'}: objective {outcome.before:.6f} to {outcome.after:.6f} nats a token"
 
     def correct(self, asked: Sequence[int], said: Sequence[int], target: Sequence[int]) -> str:
         """Rejects what was said, then learns what should have been."""

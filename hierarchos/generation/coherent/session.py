@@ -12,6 +12,7 @@ from hierarchos.models.coherent_v9.chunk import ALLOWED, FAST, Kind
 from hierarchos.models.coherent_v9.config import Config
 from hierarchos.models.coherent_v9.feeds import Rows
 from hierarchos.models.coherent_v9.memory import USER, FastMemory, may_write, writer_values
+from hierarchos.models.coherent_v9.state import clamped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +23,8 @@ PIECES = (64, 16, 1)  # tokens of one run, largest first: every length is made o
 class CoherentSession:
     """One conversation, or several rows in step. `writes`: after each token its value is written to the fast memory (off by default).
 
-    own_memory: rows have fast memories of their own. filtered: only some slots may be read, see `filter`."""
+    memory: what lies in the fast memory at the start; None: nothing. own_memory: rows have fast memories of their own; None: as the
+    configuration says. filtered: only some slots may be read, see `filter`."""
 
     def __init__(
         self,
@@ -33,7 +35,8 @@ class CoherentSession:
         *,
         warmup_step: float = 0.0,
         writes: bool = False,
-        own_memory: bool = False,
+        memory: FastMemory | None = None,
+        own_memory: bool | None = None,
         filtered: bool = False,
         longest: int = PIECES[0],
     ):
@@ -47,6 +50,8 @@ class CoherentSession:
         self.memory = Memory(cfg, device, training=False)
         self.memory.load(values)
         self.pieces = tuple(size for size in PIECES if size <= longest)
+        own_memory = cfg.isolate_batch_ltm and writes and rows > 1 if own_memory is None else own_memory
+        self.begin = memory or FastMemory.empty(cfg, rows if own_memory else None)
         self.machine = Machine(self.memory, Kind(rows, own_memory=own_memory, filtered=filtered, training=False), self.pieces[0])
         self.writer = np_array(values["val_proj.weight"]) if writes else None
         self.reset()
@@ -55,7 +60,7 @@ class CoherentSession:
         """Forgets everything; keep_memory: but what was written to the fast memory."""
         self.machine.reset()
         self.position, self.rosa = 0, feeds.automata(self.cfg, self.rows) if self.cfg.use_rosa else None
-        self.set_memory(self.fast if keep_memory else FastMemory.empty(self.cfg, self.rows if self.machine.kind.own_memory else None))
+        self.set_memory(self.fast if keep_memory else self.begin.copy())
         self.telemetry: list[dict[str, np.ndarray]] = []
 
     def set_memory(self, fast: FastMemory) -> None:
@@ -63,10 +68,10 @@ class CoherentSession:
         self.fast = fast
         self.memory.store.write(self.machine.own(FAST), fast.values)
 
-    def filter(self, source: int | None = None, earliest: float = 0.0) -> None:
-        """Lets only slots of one source, or written since a time, be read."""
+    def filter(self, source: int | None = None, earliest: float = 0.0, since: float = 0.0) -> None:
+        """Lets only slots of one source, written since a position or since a time, be read."""
         assert self.machine.kind.filtered, "made without filtered=True"
-        self.memory.store.write(self.machine.own(ALLOWED), self.fast.allowed(self.rows, source, earliest))
+        self.memory.store.write(self.machine.own(ALLOWED), self.fast.allowed(self.rows, source, earliest, since))
 
     def feed(self, tokens: Sequence[Sequence[int]] | Sequence[int]) -> np.ndarray:
         """Takes tokens [rows, n] (or [n] of one row) and returns logits [rows, n, V]. Raises UserError where one is not finite."""
@@ -121,8 +126,8 @@ class CoherentSession:
         return self.machine.read_state()
 
     def restore(self, parts: Mapping[str, np.ndarray], rosa, position: int) -> None:
-        """Goes on from a state that `state` gave, its automata and its position."""
-        self.machine.write_state(parts)
+        """Goes on from a state that `state` gave, its automata and its position; what lies beyond a clamp is limited."""
+        self.machine.write_state(clamped(self.cfg, parts))
         self.rosa, self.position = rosa, position
 
     def close(self) -> None:

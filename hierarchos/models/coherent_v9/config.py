@@ -5,6 +5,7 @@ the rest. Sizes are in channels, tokens or slots; clamps are bounds of absolute 
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -216,12 +217,12 @@ def _article(kind: type) -> str:
 
 
 def _in_range(name: str, key: Key, value: float, where: str) -> None:
-    bad = (value != value or (key.least is not None and value < key.least) or (key.above is not None and value <= key.above)
+    bad = (not math.isfinite(value) or (key.least is not None and value < key.least) or (key.above is not None and value <= key.above)
            or (key.most is not None and value > key.most))
     if bad:
         words = [f"{word} {limit:g}" for word, limit in (("at least", key.least), ("above", key.above), ("at most", key.most))
                  if limit is not None]
-        raise UserError(f"{name} is {value}; it must be {' and '.join(words)}", where=where)
+        raise UserError(f"{name} is {value}; it must be {' and '.join(words) or 'a finite number'}", where=where)
 
 
 def _derive(v: dict, raw: Mapping, where: str) -> None:
@@ -238,7 +239,9 @@ def _derive(v: dict, raw: Mapping, where: str) -> None:
         v["detach_every_n_steps"] = None
     v["inference_recurrence_mode"] = v["inference_recurrence_mode"] or ("full-sample" if v["full_sample_bptt"] else "tbptt")
     for use, mode in (("use_deepembed", "deepembed_mode"), ("use_rosa", "rosa_embedding_mode")):
-        v[mode] = (v[mode] or "shared-factorized") if v[use] else "off"
+        if v[use] and v[mode] == "off":
+            raise UserError(f"{mode} is 'off', but {use} is true", where=where, command=f"model.config.{use}=false")
+        v[mode] = "shared-factorized" if v[use] else "off"
     _derive_heads(v, raw, where)
 
 

@@ -61,13 +61,17 @@ def unpack(cfg: Config, packed: Mapping[str, np.ndarray]) -> dict[str, np.ndarra
 
     parts = {}
     for name in ("h_state", "l_state"):
-        array = within(np.asarray(packed[name]), cfg.recurrent_state_clamp)
+        array = np.asarray(packed[name])
         parts |= {f"{PACKED[name]}.{slot}": np.ascontiguousarray(array[..., i]) for i, slot in enumerate(SLOTS[:4])}
         parts[f"{PACKED[name]}.M"] = np.ascontiguousarray(array[..., 4:])
-    for name, bound in (("prev_context", cfg.context_state_clamp), ("target_context", cfg.context_state_clamp),
-                        ("drift_state", cfg.drift_state_clamp)):
-        parts[PACKED[name]] = within(np.asarray(packed[name]), bound)
-    return parts
+    parts |= {own: np.asarray(packed[name]) for name, own in PACKED.items() if own in CONTEXTS}
+    return clamped(cfg, parts)
+
+
+def clamped(cfg: Config, parts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A given state with the clamps of entry applied."""
+    contexts = dict(zip(CONTEXTS, (cfg.context_state_clamp, cfg.context_state_clamp, cfg.drift_state_clamp), strict=True))
+    return {name: within(array, contexts.get(name, cfg.recurrent_state_clamp)) for name, array in parts.items()}
 
 
 def within(x: np.ndarray, bound: float) -> np.ndarray:
