@@ -1,6 +1,8 @@
 """The closing table of a run: stages, what they took, and the numbers that people look for."""
 from __future__ import annotations
 
+from pathlib import Path
+
 from pipelines.progress import Progress, duration, shown
 from pipelines.run_directory import RunDirectory
 
@@ -12,9 +14,16 @@ def closing(progress: Progress, run: RunDirectory) -> None:
     rows = [[name, "cached" if stage.get("cached") else stage["status"], duration(stage.get("seconds", 0)), facts_text(stage)]
             for name, stage in run.manifest["stages"].items()]
     progress.table("", ["stage", "status", "time", "result"], rows)
-    if (run.path / "model").is_dir():
-        progress.line(f"model: {run.path / 'model'}")
+    if folder := model_folder(run):
+        progress.line(f"model: {folder}")
     progress.line(f"everything about this run: {run.path}")
+
+
+def model_folder(run: RunDirectory) -> Path | None:
+    """Where the run's package is: in its directory, or where export.path said."""
+    told = [stage.get("facts", {}).get("folder") for stage in run.manifest["stages"].values()]
+    folders = [Path(folder) for folder in told if folder] or [run.path / "model"]
+    return folders[-1] if folders[-1].is_dir() else None
 
 
 def facts_text(stage: dict) -> str:

@@ -58,5 +58,5 @@ def _reader(path: Path):
         raise UserError(f"{path.name} is no GGUF file: it begins with {magic!r}", where=str(path))
     try:
         return GGUFReader(path)
-    except (ValueError, IndexError, KeyError, UnicodeDecodeError) as error:
-        raise UserError(f"{path.name} is damaged or cut short: {error}", where=str(path), hint="download it again") from None
+    except (ValueError, IndexError, KeyError) as error:                        # whatever the package trips over first
+        raise UserError(f"{path.name} is damaged or cut short", where=str(path), hint="download it again") from error

@@ -29,6 +29,14 @@ class Converted:
     formats: dict[str, int]
 
 
+def opened(path: str | Path) -> tuple[Model, dict[str, str]]:
+    """The model of a file and the files of its tokenizer, without reading a weight; raises UserError for what is not read."""
+    file = GgufFile(path)
+    model = resolve(config_of(file), str(file.path))
+    GgufValues(file, model)
+    return model, tokenizer_files(file)
+
+
 def convert_gguf(path: str | Path, target: str | Path, shard_bytes: int = SHARD_BYTES) -> Converted:
     """Writes config.json, tokenizer and float32 tensors; raises UserError, before anything is written, for what is not read."""
     file = GgufFile(path)

@@ -18,7 +18,7 @@ class ModelConfig:
     """Fields of the package's config.json. fresh: all of them (vocab_size comes from the tokenizer); otherwise: changes to it."""
 
     path: str | None = setting(None, path=True)
-    """Folder of a Hugging Face package (config.json, tokenizer.json, *.safetensors); source=local."""
+    """Folder of a Hugging Face package (config.json, tokenizer.json, *.safetensors), or a GGUF file; source=local."""
 
     repo: str | None = setting(None)
     """Repository on the Hub, "owner/name"; source=hub."""

@@ -10,6 +10,7 @@ from pipelines.mixture import sources
 from pipelines.stage import Artefact
 from pipelines.stages.base import BaseStage
 from pipelines.stages.checks import check_package, check_tokenizer_file
+from pipelines.stages.gguf import is_gguf, package_of
 
 if TYPE_CHECKING:
     from pipelines.config import Config
@@ -59,9 +60,10 @@ class Acquire(BaseStage):
         config, key = context.config, self.key(context)
         folder = model_folder(config, download=True)
         facts = {"files": [], "validation_files": [], "model": str(folder) if folder else None, "tokenizer": config.tokenizer.path}
-        if folder is not None:
-            key["model"] = package_hashes(folder)
+        if is_gguf(config.model.path) and config.model.source == "local":
+            context.progress.line(f"model: {config.model.path} as float32 in {folder}")
         if config.model.source == "hub":
+            key["model"] = package_hashes(folder)
             facts["commit"] = folder.name                     # the Hub client names a snapshot folder after its commit
             refuse_damage(folder, key["model"], config.model.repo)
         if config.tokenizer.source == "hub":
@@ -192,9 +194,9 @@ def check_model(config: Config) -> None:
 
 
 def model_folder(config: Config, download: bool) -> Path | None:
-    """The package's folder: given, fetched from the Hub when that is allowed, or None."""
+    """The package's folder: given, fetched from the Hub when that is allowed, or None. download: also makes one of a GGUF file."""
     if config.model.source == "local":
-        return Path(config.model.path)
+        return package_of(config) if download and is_gguf(config.model.path) else Path(config.model.path)
     if config.model.source == "hub" and download:
         from hierarchos.hub.download import download as fetch
 
@@ -203,7 +205,9 @@ def model_folder(config: Config, download: bool) -> Path | None:
 
 
 def package_hashes(folder: Path) -> dict[str, str]:
-    """Content of a package by file name."""
+    """Content of a package by file name, or of a GGUF file."""
+    if is_gguf(folder):
+        return {"gguf": hash_file(folder)}
     files = {path for pattern in PACKAGE_FILES for path in folder.glob(pattern)}
     return {path.name: hash_file(path) for path in sorted(files)}
 

@@ -230,7 +230,9 @@ def start_values(context: Context, loaded: Loaded, model: Adapted) -> Mapping[st
 
 
 def remember_base(context: Context, found: str, folder: str) -> None:
-    """Notes the identity of the base in the run directory; raises UserError where the run began with another one."""
+    """Notes the identity of the base in the run directory, where there is one; raises UserError where the run began with another one."""
+    if context.run is None:                     # a forecast
+        return
     path = context.run.path / BASE
     if context.resuming and path.is_file():
         before = json.loads(path.read_text(encoding="utf-8"))
@@ -244,7 +246,7 @@ def remember_base(context: Context, found: str, folder: str) -> None:
 
 def keep_parts(context: Context, start: Start) -> None:
     """What pissa and olora took from the base is kept in the run directory: a run that goes on reads it back, bit for bit."""
-    if not start.taken:
+    if not start.taken or context.run is None:
         return
     from safetensors import safe_open
 

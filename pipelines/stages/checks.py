@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError, nearest
 from pipelines.stages.adapters import check_adapters
+from pipelines.stages.gguf import is_gguf, looked_at
 from pipelines.system_errors import cannot_be_made
 
 if TYPE_CHECKING:
@@ -44,21 +45,23 @@ def check_new_folder(path: str, where: str) -> None:
 
 
 def check_package(config: Config) -> None:
-    """A local package: config.json, the shapes of its tensors and its tokenizer, all without reading a weight."""
+    """A local package or GGUF file: configuration, the shapes of its tensors and its tokenizer, all without reading a weight."""
     from hierarchos.data.tokenizer import check_vocabulary, load_tokenizer
     from hierarchos.models.load import load_model
 
     folder = config.model.path
     check_path(folder, "model.path")
-    if not Path(folder).is_dir():
-        hint = "a package is a folder with config.json, tokenizer.json, *.safetensors"
-        command = f"hierarchos convert model.path={folder} export.path=FOLDER" if folder.lower().endswith(".gguf") else None
-        raise UserError(f"{folder} is a file", where="model.path", hint=hint, command=command)
-    model = load_model(folder, config.model.config).model
+    if is_gguf(folder):
+        model, tokenizer = looked_at(config)
+    elif Path(folder).is_dir():
+        model, tokenizer = load_model(folder, config.model.config).model, None
+    else:
+        hint = "a package is a folder with config.json, tokenizer.json, *.safetensors; one file is read where it is NAME.gguf"
+        raise UserError(f"{folder} is a file", where="model.path", hint=hint)
     check_adapters(config, model)
     check_context(config, model)
     if config.tokenizer.source in ("auto", "model") and {"tokenize", "generate"} & set(map(str, config.pipeline.stages)):
-        check_vocabulary(load_tokenizer(folder), model.config.vocab_size)
+        check_vocabulary(tokenizer or load_tokenizer(folder), model.config.vocab_size)
     if config.tokenizer.source == "file":
         check_path(config.tokenizer.path, "tokenizer.path")
         check_vocabulary(load_tokenizer(config.tokenizer.path), model.config.vocab_size)

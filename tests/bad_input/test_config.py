@@ -192,7 +192,7 @@ tarin is not a setting                     --help
   did you mean  train ?                    nothing was started"""),
     line("missing values", ["generate"], """\
 model.path has to be given                 needed by acquire
-  Folder of a Hugging Face package (config.json, tokenizer.json, *.safetensors); source=local.
+  Folder of a Hugging Face package (config.json, tokenizer.json, *.safetensors), or a GGUF file; source=local.
   try  model.path=...
 generate.prompt has to be given            needed by generate
   What the model continues; null: a line of the validation rows.

@@ -88,22 +88,20 @@ def adapter_only(package: Path) -> None:
 
 GGUF_FILE = {"tiny.gguf": b"GGUF\3\0\0\0", **ROWS_FILE}
 GGUF = """\
-tiny.gguf is a file                        model.path
-  a package is a folder with config.json, tokenizer.json, *.safetensors
-  try  hierarchos convert model.path=tiny.gguf export.path=FOLDER
-  nothing was started"""
+tiny.gguf is damaged or cut short          tiny.gguf
+  download it again                        nothing was started"""
 ROWS = [
     Wrong("folder that is not there", ("generate", "model.path=pgk", "prompt=a"), """\
 pgk is not there                           model.path
   did you mean  pkg ?                      nothing was started""", before=lambda folder: (folder / "pkg").mkdir()),
     Wrong("file instead of a folder", ("generate", "model.path=rows.jsonl", "prompt=a"), """\
 rows.jsonl is a file                       model.path
-  a package is a folder with config.json, tokenizer.json, *.safetensors
+  a package is a folder with config.json, tokenizer.json, *.safetensors; one file is read where it is NAME.gguf
   nothing was started""", ROWS_FILE),
-    Wrong("a GGUF file instead of a package", ("generate", "model.path=tiny.gguf", "prompt=a"), GGUF, GGUF_FILE),
+    Wrong("a GGUF file that is cut short", ("generate", "model.path=tiny.gguf", "prompt=a"), GGUF, GGUF_FILE),
     Wrong("empty path", ("generate", "model.path=", "prompt=a"), """\
 model.path is empty                        command line
-  Folder of a Hugging Face package (config.json, tokenizer.json, *.safetensors); source=local.
+  Folder of a Hugging Face package (config.json, tokenizer.json, *.safetensors), or a GGUF file; source=local.
   try  model.path=null
   nothing was started"""),
     broken("no config.json", """\
@@ -329,7 +327,7 @@ def test_packages_that_cannot_be_used(check, row):
 
 
 @pytest.mark.parametrize("words", [("train", "model=local"), ("finetune",), ("evaluate",), ("chat",)], ids=" ".join)
-def test_every_command_names_the_conversion_of_a_gguf_file(check, words):
+def test_every_command_looks_into_a_gguf_file_first(check, words):
     check(Wrong("", (*words, "model.path=tiny.gguf", *(("data=jsonl", "data.path=rows.jsonl") if words[0] != "chat" else ())), GGUF, GGUF_FILE))
 
 

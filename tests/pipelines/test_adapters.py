@@ -25,6 +25,38 @@ def adapter_of(place, run: str) -> bytes:
     return (place.path / run / "model/adapter_model.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize("kind", ["lora", "pissa"])
+def test_a_plan_measures_steps_of_an_adapter_and_leaves_no_run(started, kind):
+    ended = started.call("plan", *WORDS, f"peft={kind}", "peft.rank=2")
+    assert ended.status == 0 and " ms a step" in ended.out, ended.err
+    assert not started.runs("finetune")
+
+
+def test_the_package_of_a_merge_is_where_export_path_says(started):
+    assert started.call(*WORDS, "run.dir=run").status == 0
+    ended = started.call("merge", "model.path=pkg", "peft.path=run/model", "export.path=merged", "run.dir=merging")
+    assert ended.status == 0 and "\nmodel: merged\n" in ended.out, ended.err
+
+
+def test_a_gguf_file_is_a_base(place):
+    """Trained over, talked to and merged as the package that is made of it, which is kept by the file's content."""
+    pytest.importorskip("gguf")
+    from hierarchos.models.load import load_model
+    from tests.convert.test_gguf import write
+
+    write(place.path / "small.gguf", "llama", "Q8_0")
+    place.write("rows.jsonl", '{"text": "12 ships sail at dawn"}\n' * 20)
+    base = ("model.path=small.gguf", "generate.max_new_tokens=4")
+    ended = place.call("finetune", *base, "data=jsonl", "data.path=rows.jsonl", "train.steps=2", "train.sequence_length=16",
+                       "train.batch_size=2", "train.accumulation=1", "precision.base=int8", "run.dir=run")
+    assert ended.status == 0 and "model: small.gguf as float32 in outputs/cache/gguf/" in ended.err + ended.out, ended.err
+    [kept] = (place.path / "outputs/cache/gguf").iterdir()
+    made = kept.stat().st_mtime_ns
+    assert place.call("generate", *base, "peft.path=run/model", "prompt=12 ships", "run.dir=wrote").status == 0
+    assert place.call("merge", *base, "peft.path=run/model", "export.path=merged", "run.dir=merging").status == 0
+    assert load_model(place.path / "merged").model.config == load_model(kept).model.config and kept.stat().st_mtime_ns == made
+
+
 def test_finetune_leaves_an_adapter_that_the_other_pipelines_take(started):
     ended = started.call(*WORDS, "run.dir=run", "precision.base=int8")
     assert ended.status == 0, ended.err
