@@ -1,6 +1,6 @@
 #version 460
 // Attention forward for devices without fast shared memory: a lane owns ROWS rows, which stay in registers, and goes through the
-// keys, which are the same for all lanes. Online softmax, one key at a time; the scores are never stored.
+// keys, which are the same for all lanes. Online softmax, two keys at a time; the scores are never stored.
 //     out[row] = sum_j p_j v[j],  p = softmax(bend(SCALE q k^T) over the keys that the row sees),  lse[row] = log sum exp
 // Layouts: q [B,T,Hq,WIDTH], k [B,S,Hk,WIDTH], v [B,S,Hk,VALUE_WIDTH] with strides of batch, time and head (last stride 1);
 // out [B,T,Hq,VALUE_WIDTH] and lse [B,Hq,T] contiguous. Grid: row blocks, key heads, batch.
@@ -35,7 +35,8 @@ void main() {
     const int offset = uint64_t(offsets) != 0 ? offsets.at[batch] : int(keys) - int(queries);
     const uvec2 key = DROP_BELOW > 0 ? uvec2(seed.at[0], seed.at[1]) : uvec2(0);
 
-    float query[OWN][PADDED], sum[OWN][VALUE_PADDED], top[OWN], total[OWN], slope[OWN];
+    float query[OWN][PADDED], sum[OWN][VALUE_PADDED], top[OWN], slope[OWN];
+    precise float total[OWN], lost[OWN];                      // compensated
     int first[OWN], last[OWN], segment[OWN], place[OWN];
     uint score_row[OWN], at[OWN];
     [[unroll]] for (uint r = 0; r < OWN; r++) {
@@ -48,7 +49,7 @@ void main() {
         place[r] = int(t) + offset;
         slope[r] = SLOPES ? slopes.at[h] : 0.0;
         top[r] = NEGLIGIBLE;
-        total[r] = 0.0;
+        total[r] = lost[r] = 0.0;
     }
     LOAD_OWN(query, PADDED, WIDTH, q_, at, SCALE)
 
@@ -60,25 +61,28 @@ void main() {
         uvec4 bits[OWN];
         if (DROP_BELOW > 0)
             [[unroll]] for (uint r = 0; r < OWN; r++) bits[r] = random_quad(score_row[r], keys, uint(quad) / 4, stream, key);
-        [[dont_unroll]] for (int j = quad; j <= min(quad + 3, stop); j++) {
-            float score[OWN], shrink[OWN];
-            [[unroll]] for (uint r = 0; r < OWN; r++) score[r] = 0.0;
-            DOT_OWN(score, query, PADDED, WIDTH, k_, k_base + uint(j) * k_stride.y)
-            const int segment_k = SEGMENTS ? segments_k.at[batch * keys + uint(j)] : 0;
+        [[dont_unroll]] for (int j = quad; j <= min(quad + 3, stop); j += 2) {
+            const int next = min(j + 1, int(keys) - 1);
+            vec2 score[OWN];
+            float shrink[OWN];
+            [[unroll]] for (uint r = 0; r < OWN; r++) score[r] = vec2(0.0);
+            DOT_OWN(score, query, PADDED, WIDTH, k_, k_base + uint(j) * k_stride.y, k_base + uint(next) * k_stride.y)
+            const ivec2 segment_k = SEGMENTS ? ivec2(segments_k.at[batch * keys + uint(j)], segments_k.at[batch * keys + uint(next)]) : ivec2(0);
             [[unroll]] for (uint r = 0; r < OWN; r++) {
                 float change;
-                if (bent()) score[r] = bend(score[r], slope[r], place[r] - j, change);
-                const bool seen = j >= first[r] && j <= last[r] && segment_k == segment[r];
-                const float highest = seen ? max(top[r], score[r]) : top[r];
-                const float probability = seen ? exp_(score[r] - highest) : 0.0;
+                if (bent()) score[r] = vec2(bend(score[r].x, slope[r], place[r] - j, change), bend(score[r].y, slope[r], place[r] - j - 1, change));
+                const bool seen = j >= first[r] && j <= last[r] && segment_k.x == segment[r];
+                const bool sees_next = j + 1 >= first[r] && j + 1 <= last[r] && segment_k.y == segment[r];
+                const float highest = max(top[r], max(seen ? score[r].x : top[r], sees_next ? score[r].y : top[r]));
+                const vec2 probability = vec2(seen ? exp_(score[r].x - highest) : 0.0, sees_next ? exp_(score[r].y - highest) : 0.0);
                 shrink[r] = exp_(top[r] - highest);
-                total[r] = fma(total[r], shrink[r], probability);
+                precise const float term = probability.x + probability.y - lost[r] * shrink[r], kept = total[r] * shrink[r], sum_ = kept + term;
+                lost[r] = (sum_ - kept) - term;
+                total[r] = sum_;
                 top[r] = highest;
-                score[r] = DROP_BELOW > 0 ? probability * keep(bits[r], j) : probability;
+                score[r] = DROP_BELOW > 0 ? probability * vec2(keep(bits[r], j), keep(bits[r], j + 1)) : probability;
             }
-            [[unroll]] for (uint r = 0; r < OWN; r++)
-                [[unroll]] for (uint d = 0; d < VALUE_PADDED; d++) sum[r][d] *= shrink[r];
-            ADD_OWN(sum, score, VALUE_PADDED, VALUE_WIDTH, v_, v_base + uint(j) * v_stride.y)
+            ADD_OWN(sum, shrink[o], score, VALUE_PADDED, VALUE_WIDTH, v_, v_base + uint(j) * v_stride.y, v_base + uint(next) * v_stride.y)
         }
     }
 

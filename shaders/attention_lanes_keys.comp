@@ -1,6 +1,6 @@
 #version 460
 // Gradients of the keys and values of an attention, for devices without fast shared memory: a lane owns keys and goes
-// through the rows of all query heads of the group in a fixed order.
+// through the rows of all query heads of the group in a fixed order, two at a time.
 //     p_i = exp(bend(SCALE q_i k) - lse_i),  dv = sum_i dropout(p_i) dout_i,
 //     dk = SCALE sum_i bend'(SCALE q_i k) p_i (dropout(dout_i v) - delta_i) q_i
 // Layouts: q [B,T,Hq,WIDTH], k [B,S,Hk,WIDTH], v [B,S,Hk,VALUE_WIDTH] strided (last stride 1); dout, dk and dv contiguous; stats as
@@ -50,31 +50,43 @@ void main() {
 
     int start, stop;
     query_range(int(block), int(min(block + LANES * OWN, keys)) - 1, offset, int(queries), start, stop);
-    [[dont_unroll]] for (uint row = uint(start) * GROUP; row < uint(stop + 1) * GROUP; row++) {
-        const uint t = row / GROUP, h = head * GROUP + row % GROUP, score_row = (batch * heads + h) * queries + t;
-        const uint q_at = batch * q_stride.x + t * q_stride.y + h * q_stride.z, dout_at = ((batch * queries + t) * heads + h) * VALUE_WIDTH;
-        float score[OWN], dscore[OWN];
-        [[unroll]] for (uint c = 0; c < OWN; c++) score[c] = dscore[c] = 0.0;
-        DOT_OWN(score, key, PADDED, WIDTH, q_, q_at)
-        DOT_OWN(dscore, value, VALUE_PADDED, VALUE_WIDTH, dout_, dout_at)
-        const float lse = stats_.at[score_row], delta = stats_.at[all_rows + score_row];
-        const int segment_q = SEGMENTS ? segments_q.at[batch * queries + t] : 0;
-        const float slope = SLOPES ? slopes.at[h] : 0.0;
-        int first, last;
-        key_range(int(t), offset, int(keys), first, last);
-        [[unroll]] for (uint c = 0; c < OWN; c++) {
-            const int position = int(block + c * LANES + lane);
-            float change;
-            if (bent()) score[c] = bend(score[c], slope, int(t) + offset - position, change);
-            const bool seen = position >= first && position <= last && segment_q == segment[c];
-            const float probability = seen ? exp_(score[c] - lse) : 0.0;
-            const float kept = DROP_BELOW > 0 ? keep(random_quad(score_row, keys, uint(position) / 4, stream, seed), position) : 1.0;
-            score[c] = probability * kept;
-            dscore[c] = probability * (dscore[c] * kept - delta);
-            if (SOFTCAP > 0.0) dscore[c] *= change;
+    const uint end_row = uint(stop + 1) * GROUP;
+    [[dont_unroll]] for (uint pair = uint(start) * GROUP; pair < end_row; pair += 2) {
+        uint t[2], h[2], score_row[2], q_at[2], dout_at[2];
+        int first[2], last[2], segment_q[2];
+        float lse[2], delta[2], slope[2];
+        [[unroll]] for (uint i = 0; i < 2; i++) {
+            const uint row = min(pair + i, end_row - 1);
+            t[i] = row / GROUP;
+            h[i] = head * GROUP + row % GROUP;
+            score_row[i] = (batch * heads + h[i]) * queries + t[i];
+            q_at[i] = batch * q_stride.x + t[i] * q_stride.y + h[i] * q_stride.z;
+            dout_at[i] = ((batch * queries + t[i]) * heads + h[i]) * VALUE_WIDTH;
+            lse[i] = stats_.at[score_row[i]];
+            delta[i] = stats_.at[all_rows + score_row[i]];
+            segment_q[i] = SEGMENTS ? segments_q.at[batch * queries + t[i]] : 0;
+            slope[i] = SLOPES ? slopes.at[h[i]] : 0.0;
+            key_range(int(t[i]), offset, int(keys), first[i], last[i]);
+            if (pair + i >= end_row) last[i] = -1;             // the last row again, unseen
         }
-        ADD_OWN(dvalue, score, VALUE_PADDED, VALUE_WIDTH, dout_, dout_at)
-        ADD_OWN(dkey, dscore, PADDED, WIDTH, q_, q_at)
+        vec2 score[OWN], dscore[OWN];
+        [[unroll]] for (uint c = 0; c < OWN; c++) score[c] = dscore[c] = vec2(0.0);
+        DOT_OWN(score, key, PADDED, WIDTH, q_, q_at[0], q_at[1])
+        DOT_OWN(dscore, value, VALUE_PADDED, VALUE_WIDTH, dout_, dout_at[0], dout_at[1])
+        [[unroll]] for (uint c = 0; c < OWN; c++)
+            [[unroll]] for (uint i = 0; i < 2; i++) {
+                const int position = int(block + c * LANES + lane);
+                float change;
+                if (bent()) score[c][i] = bend(score[c][i], slope[i], int(t[i]) + offset - position, change);
+                const bool seen = position >= first[i] && position <= last[i] && segment_q[i] == segment[c];
+                const float probability = seen ? exp_(score[c][i] - lse[i]) : 0.0;
+                const float kept = DROP_BELOW > 0 ? keep(random_quad(score_row[i], keys, uint(position) / 4, stream, seed), position) : 1.0;
+                score[c][i] = probability * kept;
+                dscore[c][i] = probability * (dscore[c][i] * kept - delta[i]);
+                if (SOFTCAP > 0.0) dscore[c][i] *= change;
+            }
+        ADD_OWN(dvalue, 1.0, score, VALUE_PADDED, VALUE_WIDTH, dout_, dout_at[0], dout_at[1])
+        ADD_OWN(dkey, 1.0, dscore, PADDED, WIDTH, q_, q_at[0], q_at[1])
     }
 
     float factor[OWN], one[OWN];

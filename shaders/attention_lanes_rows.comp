@@ -1,9 +1,11 @@
 #version 460
 // Gradient of the queries of an attention, for devices without fast shared memory: a lane owns rows,
-// which stay in registers, and goes through the keys, which are the same for all lanes.
+// which stay in registers, and goes through the keys, two at a time, which are the same for all lanes.
 //     p_j = exp(bend(SCALE q k_j) - lse),  dp_j = dropout(dout v_j),  dq = SCALE sum_j bend'(SCALE q k_j) p_j (dp_j - delta) k_j,
 //     delta += sum_j p_j (dp_j - delta), which is 0 but for the rounding of dout * outcome: the keys' gradients, which must add up
 //     to nothing over the keys (the gradient of a key bias), then read a delta three times closer.
+// Since that sum is 0, dq is also SCALE sum_j p_j (dp_j - delta) (k_j - c) for any c. Four keys' mean is close to what keys have in common, and
+// times that the rounding of delta comes in: dq -= SCALE c sum_j p_j (dp_j - delta), in a last round of the loop. Not with a SOFTCAP.
 // Layouts: q [B,T,Hq,WIDTH], k [B,S,Hk,WIDTH], v [B,S,Hk,VALUE_WIDTH] strided (last stride 1); dout and dq contiguous; stats as
 // attention_delta.comp writes them. Workgroup = subgroup = LANES; grid: row blocks, key heads, batch.
 // Limits: fewer than 2^32 elements in each operand. NumPy twin: attention_backward_reference.
@@ -60,27 +62,33 @@ void main() {
     key_range(int(block / GROUP), offset, int(keys), start, unused);
     key_range(int((end_row - 1) / GROUP), offset, int(keys), unused, stop);
     const uint k_base = batch * k_stride.x + head * k_stride.z, v_base = batch * v_stride.x + head * v_stride.z;
-    [[dont_unroll]] for (int quad = start & ~3; quad <= stop; quad += 4) {
+    [[dont_unroll]] for (int quad = start & ~3; quad <= (stop & ~3) + 4; quad += 4) {
+        const bool after = quad > stop;                        // the keys are through: c, as said above
         uvec4 bits[OWN];
         if (DROP_BELOW > 0)
             [[unroll]] for (uint r = 0; r < OWN; r++) bits[r] = random_quad(score_row[r], keys, uint(quad) / 4, stream, key);
-        [[dont_unroll]] for (int j = quad; j <= min(quad + 3, stop); j++) {
-            float score[OWN], dscore[OWN];
-            [[unroll]] for (uint r = 0; r < OWN; r++) score[r] = dscore[r] = 0.0;
-            DOT_OWN(score, query, PADDED, WIDTH, k_, k_base + uint(j) * k_stride.y)
-            DOT_OWN(dscore, gradient, VALUE_PADDED, VALUE_WIDTH, v_, v_base + uint(j) * v_stride.y)
-            const int segment_k = SEGMENTS ? segments_k.at[batch * keys + uint(j)] : 0;
+        [[dont_unroll]] for (int j = quad; j <= (after ? quad + 3 : min(quad + 3, stop)); j += 2) {
+            const int spread = (stop - start) * (2 * (j - quad) + 1) / 8, spread_next = (stop - start) * (2 * (j - quad) + 3) / 8;
+            const int here = after ? start + spread : j, next = after ? start + spread_next : min(j + 1, int(keys) - 1);
+            vec2 score[OWN], dscore[OWN];
+            [[unroll]] for (uint r = 0; r < OWN; r++) score[r] = dscore[r] = vec2(0.0);
+            const uint v_at = v_base + uint(here) * v_stride.y, v_next = v_base + uint(next) * v_stride.y;
+            const uint k_at = k_base + uint(here) * k_stride.y, k_next = k_base + uint(next) * k_stride.y;
+            DOT_OWN(score, query, PADDED, WIDTH, k_, k_at, k_next)
+            DOT_OWN(dscore, gradient, VALUE_PADDED, VALUE_WIDTH, v_, v_at, v_next)
+            const ivec2 segment_k = SEGMENTS ? ivec2(segments_k.at[batch * keys + uint(here)], segments_k.at[batch * keys + uint(next)]) : ivec2(0);
             [[unroll]] for (uint r = 0; r < OWN; r++) {
-                float change;
-                if (bent()) score[r] = bend(score[r], slope[r], place[r] - j, change);
-                const bool seen = j >= first[r] && j <= last[r] && segment_k == segment[r];
-                const float probability = seen ? exp_(score[r] - lse[r]) : 0.0;
-                const float dropped = DROP_BELOW > 0 ? dscore[r] * keep(bits[r], j) : dscore[r];
-                dscore[r] = probability * (dropped - delta[r]);
-                left[r] += dscore[r];
+                vec2 change;
+                if (bent()) score[r] = vec2(bend(score[r].x, slope[r], place[r] - j, change.x), bend(score[r].y, slope[r], place[r] - j - 1, change.y));
+                const bool seen = j >= first[r] && j <= last[r] && segment_k.x == segment[r];
+                const bool sees_next = j + 1 >= first[r] && j + 1 <= last[r] && segment_k.y == segment[r];
+                const vec2 probability = vec2(seen ? exp_(score[r].x - lse[r]) : 0.0, sees_next ? exp_(score[r].y - lse[r]) : 0.0);
+                const vec2 dropped = DROP_BELOW > 0 ? dscore[r] * vec2(keep(bits[r], j), keep(bits[r], j + 1)) : dscore[r];
+                dscore[r] = after ? vec2(SOFTCAP > 0.0 ? 0.0 : -0.25 * left[r]) : probability * (dropped - delta[r]);
+                left[r] += after ? 0.0 : dscore[r].x + dscore[r].y;
                 if (SOFTCAP > 0.0) dscore[r] *= change;
             }
-            ADD_OWN(sum, dscore, PADDED, WIDTH, k_, k_base + uint(j) * k_stride.y)
+            ADD_OWN(sum, 1.0, dscore, PADDED, WIDTH, k_, k_at, k_next)
         }
     }
 

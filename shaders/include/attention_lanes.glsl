@@ -54,40 +54,52 @@ vec2 load_pair(Floats source, uint start, uint d, uint width) {
                 else if (width % 2 != 0 && kept) target.at[place[o] + d] = x.x; \
             }
 
-// Two channels of each 2 LANES a lane: a load is dear, a shuffle is not.
-#define PARTS(i, width, source) \
-    vec2 part[CHUNK / (2 * LANES)]; \
-    [[unroll]] for (uint p = 0; p < CHUNK / (2 * LANES); p++) \
-        part[p] = load_pair(source, row_at, i * CHUNK + (p * LANES + gl_LocalInvocationID.x) * 2, width);
+// Two channels of each 2 LANES a lane of two rows: a load is dear, a shuffle is not.
+#define PARTS(i, width, source, row_at, other_at) \
+    vec2 part[CHUNK / (2 * LANES)], other[CHUNK / (2 * LANES)]; \
+    [[unroll]] for (uint p = 0; p < CHUNK / (2 * LANES); p++) { \
+        part[p] = load_pair(source, row_at, i * CHUNK + (p * LANES + gl_LocalInvocationID.x) * 2, width); \
+        other[p] = load_pair(source, other_at, i * CHUNK + (p * LANES + gl_LocalInvocationID.x) * 2, width); \
+    }
 
 // Channel u of the chunk, in all lanes.
-#define CHANNEL(u) subgroupShuffle(part[u / (2 * LANES)][u % 2], u % (2 * LANES) / 2)
+#define CHANNEL(part, u) subgroupShuffle(part[(u) / (2 * LANES)][(u) % 2], (u) % (2 * LANES) / 2)
 
-// result[o] += own[o] . row, the row of `width` channels at `start_at`. Each 16 channels are summed on their own: smaller rounding errors.
-#define DOT_OWN(result, own, padded, width, source, start_at) \
-    { const uint row_at = start_at; \
+// Sums are short, two products first, for smaller rounding errors; `precise` keeps Mesa from making one chain of them.
+// result[o].xy += own[o] . row of `width` channels at `start_at`, at `next_at`. Each 16 channels are summed on their own.
+#define DOT_OWN(result, own, padded, width, source, start_at, next_at) \
+    { const uint row_at = start_at, other_at = next_at; \
     [[dont_unroll]] for (uint i = 0; i < padded / CHUNK; i++) { \
-        PARTS(i, width, source) \
-        float partial[OWN]; \
-        [[unroll]] for (uint u = 0; u < CHUNK; u++) { \
-            const float x = CHANNEL(u); \
+        PARTS(i, width, source, row_at, other_at) \
+        precise vec2 partial[OWN]; \
+        [[unroll]] for (uint u = 0; u < CHUNK; u += 2) { \
+            const vec2 x = vec2(CHANNEL(part, u), CHANNEL(other, u)), y = vec2(CHANNEL(part, u + 1), CHANNEL(other, u + 1)); \
             [[unroll]] for (uint o = 0; o < OWN; o++) { \
-                float y = own[o][u]; \
-                [[unroll]] for (uint c = 1; c < padded / CHUNK; c++) y = c == i ? own[o][c * CHUNK + u] : y; \
-                partial[o] = fma(y, x, u % CHAIN == 0 ? 0.0 : partial[o]); \
-                if (u % CHAIN == CHAIN - 1) result[o] += partial[o]; \
+                float mine = own[o][u], next = own[o][u + 1]; \
+                [[unroll]] for (uint c = 1; c < padded / CHUNK; c++) { \
+                    mine = c == i ? own[o][c * CHUNK + u] : mine; \
+                    next = c == i ? own[o][c * CHUNK + u + 1] : next; \
+                } \
+                precise const vec2 both = mine * x + next * y; \
+                if (u % CHAIN == 0) partial[o] = both; \
+                else partial[o] += both; \
+                if (u % CHAIN == CHAIN - 2) result[o] += partial[o]; \
             } \
         } \
     } }
 
-// own[o] += weight[o] * row, the row of `width` channels at `start_at`; what is added in the padding is never stored.
-#define ADD_OWN(own, weight, padded, width, source, start_at) \
-    { const uint row_at = start_at; \
+// own[o] = own[o] * factor[o] + weight[o].x * row + weight[o].y * next, rows of `width` channels; what is added in the padding is never stored.
+#define ADD_OWN(own, factor, weight, padded, width, source, start_at, next_at) \
+    { const uint row_at = start_at, other_at = next_at; \
     [[dont_unroll]] for (uint i = 0; i < padded / CHUNK; i++) { \
-        PARTS(i, width, source) \
+        PARTS(i, width, source, row_at, other_at) \
         [[unroll]] for (uint u = 0; u < CHUNK; u++) { \
-            const float x = CHANNEL(u); \
-            [[unroll]] for (uint o = 0; o < OWN; o++) \
-                [[unroll]] for (uint c = 0; c < padded / CHUNK; c++) \
-                    own[o][c * CHUNK + u] = padded == CHUNK || c == i ? fma(weight[o], x, own[o][c * CHUNK + u]) : own[o][c * CHUNK + u]; \
+            const float x = CHANNEL(part, u), y = CHANNEL(other, u); \
+            [[unroll]] for (uint o = 0; o < OWN; o++) { \
+                precise const float both = weight[o].x * x + weight[o].y * y; \
+                [[unroll]] for (uint c = 0; c < padded / CHUNK; c++) { \
+                    precise const float more = own[o][c * CHUNK + u] * factor + both; \
+                    own[o][c * CHUNK + u] = padded == CHUNK || c == i ? more : own[o][c * CHUNK + u]; \
+                } \
+            } \
         } } }
