@@ -9,7 +9,9 @@ from pipelines.run_directory import read_manifest
 NAME = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 FAILED = "FailedActionStatus"
-STATUS = {"done": "CompletedActionStatus", "failed": FAILED, "interrupted": FAILED, "running": "ActiveActionStatus"}
+STATUS = {"done": "CompletedActionStatus", "failed": FAILED, "interrupted": FAILED}        # a run that still goes on has none
+LICENCE = {"@id": "#licence", "@type": "CreativeWork", "name": "not stated",
+           "description": "A person has to say it; this was written by a program."}
 LEFT_OUT = ("checkpoints", "cache", "lock", NAME)
 TYPES = {".json": "application/json", ".jsonl": "application/jsonl", ".yaml": "application/yaml", ".txt": "text/plain",
          ".patch": "text/x-diff", "": "text/plain"}
@@ -24,12 +26,13 @@ def crate(path: Path) -> dict:
     inputs = [input_entity(name, value) for name, value in manifest["hashes"].items() if value and name in ("data", "model", "tokenizer")]
     action = action_entity(manifest, inputs, results)
     root = {"@id": "./", "@type": "Dataset", "name": f"hierarchos {manifest['pipeline']} {manifest['id']}",
-            "description": "A run: " + " ".join(manifest.get("command", [])), "datePublished": manifest.get("ended") or manifest["started"],
-            "license": "not stated", "conformsTo": {"@id": PROFILE}, "mentions": {"@id": action["@id"]},
+            "description": "A run: " + " ".join(manifest.get("command", [])),
+            "datePublished": time_of(manifest.get("ended") or manifest["started"]), "license": {"@id": LICENCE["@id"]},
+            "conformsTo": {"@id": PROFILE}, "mentions": {"@id": action["@id"]},
             "hasPart": [{"@id": one["@id"]} for one in files]}
     descriptor = {"@id": NAME, "@type": "CreativeWork", "about": {"@id": "./"}, "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"}}
     profile = {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
-    graph = [descriptor, root, profile, software(manifest), *libraries(manifest), action, *inputs, *files]
+    graph = [descriptor, root, profile, LICENCE, software(manifest), *libraries(manifest), action, *inputs, *files]
     return {"@context": ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"], "@graph": graph}
 
 
@@ -47,8 +50,9 @@ def input_entity(name: str, digest: str) -> dict:
 def software(manifest: dict) -> dict:
     """The program, at its commit."""
     git = manifest.get("git") or {}
-    return {"@id": "#hierarchos", "@type": "SoftwareApplication", "name": "hierarchos", "version": git.get("commit") or version(manifest),
-            "softwareVersion": version(manifest), "softwareRequirements": [{"@id": one["@id"]} for one in libraries(manifest)]}
+    return {"@id": "#hierarchos", "@type": "SoftwareApplication", "name": "hierarchos",
+            "softwareVersion": version(manifest) + (f"+{git['commit']}" if git.get("commit") else ""),
+            "softwareRequirements": [{"@id": one["@id"]} for one in libraries(manifest)]}
 
 
 def version(manifest: dict) -> str:
@@ -57,18 +61,31 @@ def version(manifest: dict) -> str:
 
 def libraries(manifest: dict) -> list[dict]:
     """Python and the libraries whose versions can change a result."""
-    return [{"@id": f"#{name}", "@type": "SoftwareApplication", "name": name, "softwareVersion": value}
+    return [{"@id": address(name, value), "@type": "SoftwareApplication", "name": name, "softwareVersion": value,
+             "url": address(name, value)}
             for name, value in manifest["versions"].items() if name != "hierarchos"]
+
+
+def address(name: str, version: str) -> str:
+    """Where a library can be had."""
+    return "https://www.python.org/" if name == "python" else f"https://pypi.org/project/{name}/{version}/"
+
+
+def time_of(text: str) -> str:
+    """ISO 8601 with a colon in its offset: 2026-01-31T12:00:00+00:00."""
+    return text if text[-3:-2] == ":" else f"{text[:-2]}:{text[-2:]}"
 
 
 def action_entity(manifest: dict, inputs: list[dict], results: list[dict]) -> dict:
     """The run itself."""
     device = manifest.get("device") or {}
-    error = {"error": manifest["error"]["message"]} if manifest.get("error") else {}
+    status = STATUS.get(manifest["status"])
+    told = {"endTime": time_of(manifest["ended"])} if manifest.get("ended") else {}
+    told |= {"actionStatus": f"http://schema.org/{status}"} if status else {}
+    told |= {"error": manifest["error"]["message"]} if manifest.get("error") and status == FAILED else {}
     made = [{"@id": one["@id"]} for one in results]
     return {"@id": f"#{manifest['id']}", "@type": "CreateAction", "name": f"hierarchos {manifest['pipeline']}",
-            "instrument": {"@id": "#hierarchos"}, "startTime": manifest["started"], "endTime": manifest.get("ended", ""),
-            "actionStatus": {"@id": f"http://schema.org/{STATUS.get(manifest['status'], FAILED)}"},
+            "instrument": {"@id": "#hierarchos"}, "startTime": time_of(manifest["started"]),
             "description": f"device: {device.get('name', 'none')}, {device.get('driver', '')}; seed {manifest.get('seed')}",
             "object": [{"@id": one["@id"]} for one in inputs] + [{"@id": "config.yaml"}], "result": made,
-            **error}
+            **told}

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from datetime import datetime
 
 import pytest
 
@@ -109,7 +110,10 @@ def test_crate_describes_the_run_for_archives(place):
     assert entities["ro-crate-metadata.json"]["about"] == {"@id": "./"}
     assert entities["./"]["conformsTo"] == {"@id": "https://w3id.org/ro/wfrun/process/0.5"}
     action = entities[entities["./"]["mentions"]["@id"]]
-    assert action["@type"] == "CreateAction" and action["actionStatus"]["@id"].endswith("CompletedActionStatus")
+    assert action["@type"] == "CreateAction" and action["actionStatus"] == "http://schema.org/CompletedActionStatus"
+    assert all(datetime.fromisoformat(action[key]).utcoffset() is not None and action[key][-3] == ":" for key in ("startTime", "endTime"))
+    assert all(entities[part["@id"]]["url"].startswith("https://") for part in entities["#hierarchos"]["softwareRequirements"])
+    assert entities["./"]["license"]["@id"] in entities
     named = [part["@id"] for key in ("object", "result") for part in action[key]] + [part["@id"] for part in entities["./"]["hasPart"]]
     assert set(named) <= set(entities) and "config.yaml" in named
     assert "run.json" in zipfile.ZipFile(place.path / "run.crate.zip").namelist()
