@@ -36,7 +36,8 @@ def words_of_command(first: str, word: str, folders: Folders) -> list[str]:
     """Names that a command takes."""
     shells, names = ("bash", "zsh", "fish"), [group for group in groups() if "." not in group]
     if first in TAKE_RUNS:
-        return sorted(path for path in runs() if path.startswith(word))
+        found = runs("run", "sweep") if first in ("compare", "report") else runs("run")
+        return sorted(path for path in found if path.startswith(word))
     known = {"completion": shells, "schema": [*names, "--write"], "check": [str(path) for path in own_experiments(folders)],
              "doctor": ("--json",), "devices": ("--json",), "architectures": ("--json",), "bench": ("--json", "--profile")}
     return sorted(name for name in known.get(first, ()) if name.startswith(word))
@@ -55,7 +56,7 @@ def values(key: str, folders: Folders) -> list[str]:
     if key in folders.groups():
         return folders.options(key)
     if key == "run.resume":
-        return ["latest", *runs()]
+        return ["latest", *runs("run")]
     setting = settings().get(SHORT.get(key, key))
     return values_of(setting) if setting is not None else []
 
@@ -69,9 +70,9 @@ def values_of(setting: Setting) -> list[str]:
     return [str(setting.default)] if setting.kind in (int, float) and setting.default is not None else []
 
 
-def runs() -> list[str]:
-    """Directories of runs and of sweeps."""
-    return [str(path.parent) for name in ("run.json", "sweep.json") for path in Path("outputs").glob(f"*/*/{name}")]
+def runs(*kinds: str) -> list[str]:
+    """Directories of runs ("run") and of sweeps ("sweep")."""
+    return [str(path.parent) for kind in kinds for path in Path("outputs").glob(f"*/*/{kind}.json")]
 
 
 def own_experiments(folders: Folders) -> list[Path]:

@@ -5,9 +5,11 @@ interrupted. One job's failure is written into its own log at once, with one lin
 """
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError
 from pipelines import execute, exits
@@ -21,6 +23,9 @@ from pipelines.sweeping.jobs import SweepJob, expand, freeze, make_jobs
 from pipelines.sweeping.launchers.launcher import check_launcher
 from pipelines.sweeping.one import refused_row, run_job
 from pipelines.sweeping.rows import print_table, read_rows, save_row
+
+if TYPE_CHECKING:
+    from pipelines.sweeping.pool import Pool
 
 
 class StopSweep(BaseException):
@@ -40,6 +45,7 @@ def sweep(pipeline: str, words: list[str], folders: Folders) -> int:
     check_launcher(jobs[0].config.launcher)
     space = None if foreign else search.check_search(request, jobs[0].config)
     folder = unique_folder(Path(jobs[0].config.run.outputs) / "sweeps")
+    pool = None if foreign or space is not None else pool_of(jobs, folder, request.sweeps)
     Progress().line(f"sweep: {folder}")
     begun, interrupted = time.monotonic(), False
     try:
@@ -50,7 +56,7 @@ def sweep(pipeline: str, words: list[str], folders: Folders) -> int:
                 search.Search(request, space, jobs[0].config, folder).run()
             else:
                 freeze(folder, jobs, words, request.sweeps)
-                run_jobs(jobs, folder, request.sweeps)
+                pool.run() if pool is not None else run_jobs(jobs, folder)
     except StopSweep:
         pass
     except KeyboardInterrupt:
@@ -62,20 +68,29 @@ def sweep(pipeline: str, words: list[str], folders: Folders) -> int:
     return max((row["exit"] for row in rows), default=exits.DONE)
 
 
-def run_jobs(jobs: Sequence[SweepJob], folder: Path, swept: Sequence[str]) -> None:
-    """One after the other in this process, or several at once in processes of their own."""
-    settings = jobs[0].config.sweep
-    slots = slots_of(settings, jobs[0].config.device.select)
-    launcher = jobs[0].config.launcher
-    if len(slots) > 1 or settings.devices or launcher.name != "processes":
-        from pipelines.sweeping.launchers.launcher import make_launcher
-        from pipelines.sweeping.pool import Pool
+def pool_of(jobs: Sequence[SweepJob], folder: Path, swept: Sequence[str]) -> Pool | None:
+    """What runs several jobs at once, None where they come one after the other; a launcher that refuses leaves no folder."""
+    config = jobs[0].config
+    settings, slots = config.sweep, slots_of(config.sweep, config.device.select)
+    if len(slots) == 1 and not settings.devices and config.launcher.name == "processes":
+        return None
+    from pipelines.sweeping.launchers.launcher import make_launcher
+    from pipelines.sweeping.pool import Pool
 
-        return Pool(folder, jobs, slots, settings.fail_fast, settings.retries, swept, make_launcher(launcher, folder)).run()
+    try:
+        launcher = make_launcher(config.launcher, folder)
+    except UserError:
+        shutil.rmtree(folder)
+        raise
+    return Pool(folder, jobs, slots, settings.fail_fast, settings.retries, swept, launcher)
+
+
+def run_jobs(jobs: Sequence[SweepJob], folder: Path) -> None:
+    """One after the other in this process."""
     for job in jobs:
         row = run_job(job.prepare(), folder, job.number)
         save_row(folder, row)
-        stop_at(row, settings.fail_fast)
+        stop_at(row, job.config.sweep.fail_fast)
 
 
 def slots_of(settings: SweepConfig, device: str) -> list[str]:

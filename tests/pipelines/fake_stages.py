@@ -22,7 +22,8 @@ class Words(BaseStage):
 
 
 class Learn(BaseStage):
-    """Reads the words. Fails for learning rate 13, the first time for 16; kills its process the first time for 14; interrupts for 15."""
+    """Reads the words. Fails for learning rate 13, the first time for 16; kills its process the first time for 14; interrupts for 15;
+    waits the first time for 17."""
 
     name = "learn"
     groups = ("train",)
@@ -41,6 +42,9 @@ class Learn(BaseStage):
         if rate == 16 and not told.exists():
             told.write_text("", encoding="utf-8")
             raise ArithmeticError("only the first time")
+        if rate == 17 and not told.exists():
+            told.write_text("waits", encoding="utf-8")
+            time.sleep(120)
         words = (context.artefacts["words"].folder / "words.txt").read_text(encoding="utf-8")
         with Path(context.config.run.outputs, "learned.txt").open("a", encoding="utf-8") as file:
             file.write(f"{rate}\n")

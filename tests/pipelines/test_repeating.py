@@ -69,6 +69,22 @@ def test_another_device_is_compared_by_its_losses(rows):
     assert not compare(rows.path / "first", rows.path / "second").passed
 
 
+def test_rerun_on_another_driver_has_the_same_loss_and_on_the_first_one_the_same_bits(rows):
+    """Where two drivers are present: VK_DRIVER_FILES=ONE.json:OTHER.json shows both to one process."""
+    from hierarchos.vulkan import list_devices
+
+    first = {device.driver: str(index) for index, device in reversed(list(enumerate(list_devices()))) if device.usable}
+    if len(first) < 2:
+        pytest.skip("only one driver is present")
+    one, other = sorted(first.values())[:2]
+    assert rows.call(*TINY, f"device={one}", "run.dir=first").status == 0
+    again = rows.call("rerun", "first")
+    assert again.status == 0 and "the same device and driver: bits are compared" in again.out and "every bit" in again.out
+    elsewhere = rows.call("rerun", "first", f"device={other}")
+    assert elsewhere.status == 0 and "another device or driver: losses are compared" in elsewhere.out
+    assert "rerun of first: the same" in elsewhere.out and "loss of 4 steps, largest difference" in elsewhere.out
+
+
 def test_run_of_another_version_says_which_setting_is_gone(place):
     assert place.call("fake", "run.dir=run").status == 0
     config = place.path / "run/config.yaml"
