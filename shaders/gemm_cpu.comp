@@ -8,9 +8,9 @@
 // subgroupBroadcast with a constant lane is a loop of 60 on Mesa 22.3, which asks every lane whether it is active).
 // Addresses are a push constant plus one 32-bit index for each lane, batch entry included: see rows.glsl. Accumulators:
 // ROWS x VECTORS vectors of 8 columns. Lane l holds, in vector 2j+h, column (or row) 16j + 2l + h of its tile.
-// Each output is a sum over blocks of 32 k (64 where K > 1024) of chains of sums of two products, so its bits do not depend on the tile or on
-// where the tile lies. Against one chain of FMAs: a third of the error at K = 64, a sixth at K = 512. `precise` keeps Mesa from making one
-// chain of it. Written without fma, which is a product and a sum on such drivers anyway.
+// Each output is a sum over blocks of 16 k (32 where K > 192, 64 where K > 1024) of chains of sums of two products, so its bits do not depend
+// on the tile or on where the tile lies. Against one chain of FMAs: half of the error at K = 72, a fifth at K = 512. `precise` keeps Mesa from
+// making one chain of it. Written without fma, which is a product and a sum on such drivers anyway.
 //
 // Limits: fewer than 2^32 elements from an operand's first to its last; K >= 2, N >= 2, and M >= 2 with TRANSPOSE_A. ROWS is a multiple of 16 (8 allowed without TRANSPOSE_A).
 // EDGE = false: M >= ROWS, N >= 8 VECTORS, K any; the last tiles are moved back to fit, and outputs that two tiles share are written
@@ -38,7 +38,7 @@ layout(constant_id = 5) const bool EDGE = false;
 layout(constant_id = 6) const bool RESIDUAL = false;
 layout(constant_id = 7) const uint ACTIVATION = 0;
 
-const uint BLOCK = 32, LONG_BLOCK = 64, LONG = 1024;      // k of one chain; the second where K > LONG
+const uint SHORT = 192, LONG = 1024;                       // K up to which a chain has 16 or 32 k
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pair { uint64_t bits; };
 
@@ -87,7 +87,7 @@ void main() {
         column = min(column, n - 8 * VECTORS);
     }
 
-    const uint length = k_ > LONG ? LONG_BLOCK : BLOCK;
+    const uint length = k_ <= SHORT ? 16 : k_ <= LONG ? 32 : 64;
     precise float total[ROWS][VECTORS];
     [[unroll]] for (uint i = 0; i < ROWS; i++)
         [[unroll]] for (uint j = 0; j < VECTORS; j++) total[i][j] = 0.0;

@@ -52,7 +52,7 @@ void main() {
             const vec4 v = deviations(base, d, centre);
             squares += v * v;
         }
-        const float scale = rsqrt_(div_(sum_row(squares), float(width_)) + eps_);
+        const float scale = rsqrt_exact_(div_(sum_row(squares), float(width_)) + eps_);
         for (uint d = LANE; d < width_; d += LANES) {
             float value = (x_.at[base + d] - centre) * scale;
             if (WEIGHT) value *= offset_ + weight_.at[d + own];

@@ -39,8 +39,24 @@ float sqrt_(const float x) {
     return e != 0.0 && change < r ? better : r;
 }
 
+// a b - p for p = a b rounded: exact, by halves of 12 bits, since some devices have no fused fma (below 2^115, above 2^-100).
+float product_error_(const float a, const float b, const float p) {
+    precise const float wide_a = 4097.0 * a, high_a = wide_a - (wide_a - a), low_a = a - high_a;
+    precise const float wide_b = 4097.0 * b, high_b = wide_b - (wide_b - b), low_b = b - high_b;
+    precise const float error = low_a * low_b - (((p - high_a * high_b) - low_a * high_b) - high_a * low_b);
+    return error;
+}
+
 float rsqrt_(const float x) {
     return div_(1.0, sqrt_(x));
+}
+
+// rsqrt_ and one Newton step from an exact remainder 1 - x y^2: half a unit in the last place instead of up to one and a half.
+float rsqrt_exact_(const float x) {
+    precise const float y = rsqrt_(x), square = y * y, one = x * square;
+    precise const float rest = (1.0 - one) - product_error_(x, square, one) - x * product_error_(y, y, square);
+    precise const float better = y + 0.5 * y * rest;
+    return abs(better - y) < 1.0e-6 * y ? better : y;              // y for NaN, infinities, zero and the ends of the range
 }
 
 // x = n ln2 + r, |r| <= ln2 / 2; exp(r) = 1 + r + r^2 P(r); 2^n in two factors so that subnormal results round once.
