@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import yaml
 
 from pipelines.hashing import flatten
+from pipelines.mixture import sources, weights
 
 if TYPE_CHECKING:
     from pipelines.config import Config
+    from pipelines.config.data import DataConfig
 
 TASKS = {"HierarchosLM": "text-generation", "ForCausalLM": "text-generation", "LMHeadModel": "text-generation", "ForMaskedLM": "fill-mask"}
 OWN = "hierarchos"                      # model_type of the model that Transformers does not know
@@ -40,7 +42,8 @@ def front(config: Config, adapter: bool, architecture: dict) -> str:
     told = {"library_name": library, "tags": ["hierarchos"]}
     told |= {"pipeline_tag": task} if task else {}
     told |= {"base_model": config.model.repo} if config.model.source == "hub" else {}
-    told |= {"datasets": [config.data.repo]} if config.data.source == "hub" and config.data.repo else {}
+    repositories = [one.repo for one in sources(config.data).values() if one.source == "hub" and one.repo]
+    told |= {"datasets": list(dict.fromkeys(repositories))} if repositories else {}
     return "---\n" + yaml.safe_dump(told, sort_keys=False) + "---"
 
 
@@ -88,12 +91,29 @@ def data(config: Config, manifest: dict) -> list[tuple[str, object]]:
     """What it was trained on."""
     rows, got = facts(manifest, "tokenize"), facts(manifest, "acquire")
     account = rows.get("rows") if isinstance(rows.get("rows"), dict) else {}
-    name = {"hub": config.data.repo, "corpus": "the corpus that ships with hierarchos"}.get(config.data.source) \
-        or Path(str(config.data.path or "")).name
-    return [("rows from", name), ("commit", got.get("data_commit")), ("sha256", manifest.get("hashes", {}).get("data")),
+    place = [("rows from", rows_of(config.data)), ("commit", got.get("data_commit"))] if not config.data.mix else mixed(config, rows, got)
+    return [*place, ("sha256", manifest.get("hashes", {}).get("data")),
             ("rows used", counted(account.get("used"))), ("tokens of training rows", counted(rows.get("tokens"))),
             ("tokens held out", counted(rows.get("validation_tokens"))), ("vocabulary", counted(rows.get("vocab_size"))),
             ("notes", "; ".join(account.get("notices", [])))]
+
+
+def rows_of(data: DataConfig) -> str:
+    """Where the rows of one source are from; of files their names alone."""
+    paths = data.path if isinstance(data.path, list) else [data.path or ""]
+    known = {"hub": data.repo, "corpus": "the corpus that ships with hierarchos"}.get(data.source)
+    return known or ", ".join(Path(path).name for path in paths)
+
+
+def mixed(config: Config, rows: dict, got: dict) -> list[tuple[str, object]]:
+    """A row for each source of a mixture: where it is from, its weight, and its share of the tokens."""
+    told, shares, weight = [], rows.get("mix", {}), weights(config.data)
+    for name, one in sources(config.data).items():
+        tokens = shares.get(name, {}).get("tokens")
+        share = f", {tokens / max(1, sum(part['tokens'] for part in shares.values())):.1%} of the tokens" if tokens is not None else ""
+        commit = got.get("mix", {}).get(name, {}).get("data_commit")
+        told.append((f"rows of {name}", f"{rows_of(one)}, weight {weight[name]:g}{share}" + (f", commit {commit}" if commit else "")))
+    return told
 
 
 def results(manifest: dict) -> list[tuple[str, object]]:
@@ -130,7 +150,7 @@ def settings(config: Config) -> dict:
         place = nested
         for parent in parents:
             place = place.setdefault(parent, {})
-        is_path = key in known() and known()[key].limits.path
+        is_path = (key in known() and known()[key].limits.path) or (key.startswith("data.mix.") and name == "path")
         place[name] = Path(value).name if is_path and isinstance(value, str) else value
     return nested
 

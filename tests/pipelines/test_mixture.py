@@ -58,6 +58,31 @@ def test_rows_of_the_hub_are_mixed_with_files_at_a_noted_commit(rows, hub: HubSe
     assert any("web: data.max_rows=20 of the 30 rows" in notice for notice in stages["tokenize"]["facts"]["rows"]["notices"])
 
 
+def test_card_of_a_package_names_every_source_with_its_weight(rows, tmp_path):
+    words = [word for word in ALL if "pipeline.stages" not in word and "notes.path" not in word]
+    ended = rows.call(*words, f"data.mix.notes.path={tmp_path}/notes.jsonl", "data.mix.plays.source=corpus", "data.mix.plays.max_rows=1",
+                      "train.steps=1", "train.batch_size=2", "pipeline.stages=[acquire,tokenize,train,export]")
+    assert ended.status == 0, ended.err
+    card = (rows.path / "run/model/README.md").read_text(encoding="utf-8")
+    for line in ("| rows of notes | notes.jsonl, weight 3, ", "| rows of sums | sums.csv, weight 1, ",
+                 "| rows of plays | the corpus that ships with hierarchos, weight 1, "):
+        assert line in card and card.partition(line)[2].partition("\n")[0].endswith("% of the tokens |"), card
+    assert str(tmp_path) not in card
+
+
+def test_card_names_the_data_sets_of_a_mixture_for_the_hub():
+    from dataclasses import replace
+
+    from pipelines.config import Config
+    from pipelines.reading.model_card import model_card
+
+    config, mix = Config(), {"a": {"repo": "owner/a"}, "b": {"repo": "owner/b", "weight": 2}, "c": {"path": ["x/y.jsonl", "z.jsonl"]}}
+    card = model_card(replace(config, data=replace(config.data, mix=mix)),
+                      {"stages": {"acquire": {"facts": {"mix": {"a": {"data_commit": "c" * 40}}}}}}, False, {})
+    assert "datasets:\n- owner/a\n- owner/b\n" in card and "| rows of b | owner/b, weight 2 |" in card
+    assert f"| rows of a | owner/a, weight 1, commit {'c' * 40} |" in card and "| rows of c | y.jsonl, z.jsonl, weight 1 |" in card
+
+
 def test_buffer_alone_draws_other_rows_for_another_seed(rows):
     words = ("train", *SIZE, "data=jsonl", "data.path=notes.jsonl", "data.max_rows=20", "data.shuffle_buffer=20",
              "data.validation_fraction=0", "pipeline.stages=[acquire,tokenize]")
