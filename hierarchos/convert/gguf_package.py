@@ -29,10 +29,12 @@ class Converted:
     formats: dict[str, int]
 
 
-def opened(path: str | Path) -> tuple[Model, dict[str, str]]:
-    """The model of a file and the files of its tokenizer, without reading a weight; raises UserError for what is not read."""
+def opened(path: str | Path, changes: Mapping | None = None) -> tuple[Model, dict[str, str]]:
+    """The model of a file and the files of its tokenizer, without reading a weight; raises UserError for what is not read.
+
+    changes: fields of its configuration that are to be others."""
     file = GgufFile(path)
-    model = resolve(config_of(file), str(file.path))
+    model = resolve({**config_of(file), **(changes or {})}, str(file.path))
     GgufValues(file, model)
     return model, tokenizer_files(file)
 

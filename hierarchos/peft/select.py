@@ -44,6 +44,9 @@ def plan_of(config: LoraConfig, sites: Mapping[str, Site], where: str = "peft") 
                         hint="leave it out of modules_to_save or of trainable_token_indices")
     chosen = [name for name in _targets(config, sites, where) if name not in saved]
     _check_excludes(config, sites, where)
+    if config.target_modules and not chosen:
+        raise UserError("no module is left to adapt", where=f"{where}.target_modules",
+                        hint="exclude_modules and modules_to_save name all that are targeted")
     loras = {name: _lora(config, sites[name], where) for name in chosen}
     return Plan(loras, saved, tokens, _biases(config, sites, loras))
 
@@ -62,7 +65,12 @@ def _lora(config: LoraConfig, site: Site, where: str) -> Lora:
 
 def _by_pattern(patterns: Mapping[str, float], name: str, usual):
     """The value of the first pattern that the end of a module's name matches."""
-    return next((value for key, value in patterns.items() if re.match(rf"(.*\.)?({key})$", name)), usual)
+    return next((value for key, value in patterns.items() if matches(key, name)), usual)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a key of rank_pattern or alpha_pattern means a module."""
+    return re.match(rf"(.*\.)?({pattern})$", name) is not None
 
 
 def _targets(config: LoraConfig, sites: Mapping[str, Site], where: str) -> list[str]:

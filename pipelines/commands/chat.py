@@ -18,6 +18,7 @@ from collections.abc import Callable
 from hierarchos.errors import UserError
 
 DEFAULT_TOKENS = "generate.max_new_tokens=512"
+NO_TURNS = ("prompt", "generate.prompt", "generate.prompts", "generate.chat")
 FIRST_TURN = 64             # tokens that are planned for, beside those of an answer; a longer conversation needs more keys and values
 
 
@@ -50,13 +51,20 @@ def opened(words: list[str]) -> tuple[object, Callable[[], None]]:
     from pipelines.stages.packages import loaded_package
     from pipelines.stages.tokenize import encode_options
 
+    if asked := next((word for word in words if word.partition("=")[0] in NO_TURNS), None):
+        raise UserError(f"{asked} decides nothing in a conversation", where="command line",
+                        hint="turns are typed, or come line by line from a file:  hierarchos chat ... < FILE")
     given = words if any(word.startswith("generate.max_new_tokens=") for word in words) else [DEFAULT_TOKENS, *words]
     job = prepare("generate", ["generate.prompt=chat", *given], Folders.find(None))
     config = job.config
     folder = model_folder(config, download=True)
     if applies(config, folder and str(folder)):
+        conversation, close = open_chat(config, folder)
         print(first_line(job.device), file=sys.stderr)
-        return open_chat(config, folder, lambda line: print(line, file=sys.stderr))
+        if conversation.history:
+            turns = f"{len(conversation.history)} turn{'s' if len(conversation.history) != 1 else ''}"
+            print(f"going on from {conversation.state_file}: {turns}, {conversation.session.position} tokens", file=sys.stderr)
+        return conversation, close
     loaded = with_adapters(loaded_package(folder, config.model.config), config)
     if loaded.model.task == "masked":
         raise UserError("this model is an encoder: it sees both sides of a token and writes no text", where=str(loaded.package.folder))

@@ -22,7 +22,7 @@ PROBLEMS = 2  # status where the audit finds something
 def run(words: list[str]) -> int:
     """Reads the rows, shows the first ones and the account of all."""
     count, ids, words = flags(words)
-    tokenizer, rows, options, ends = opened(words)
+    tokenizer, rows, options, ends, report = opened(words)
     from hierarchos.data.audit import Audit
     from hierarchos.data.encode import Encoder
 
@@ -40,7 +40,9 @@ def run(words: list[str]) -> int:
             print(line)
         if len(lines) > LISTED:
             print(f"and {len(lines) - LISTED} more")
-    return account(audit, ends(audit))
+    for line in report.lines():
+        print(line)
+    return account(audit, ends(audit), sum(report.summary()["bad_rows"].values()))
 
 
 def flags(words: list[str]) -> tuple[int, bool, list[str]]:
@@ -58,7 +60,7 @@ def flags(words: list[str]) -> tuple[int, bool, list[str]]:
 
 
 def opened(words: list[str]):
-    """The tokenizer, the rows, how they are encoded, and a function that gives the generation config's stop tokens."""
+    """The tokenizer, the rows, how they are encoded, a function that gives the generation config's stop tokens, and what is no row."""
     from hierarchos.data.audit import rows_of
     from hierarchos.data.rows import RowReport
     from pipelines.execute import prepare
@@ -72,8 +74,9 @@ def opened(words: list[str]):
     found = Acquire().run(context)
     config = with_prompts(job.config, found)
     tokenizer, options = make_tokenizer(config, found), encode_options(config)
-    rows = rows_of(all_examples(config, found, RowReport("skip")), tokenizer, options)
-    return tokenizer, rows, options, lambda audit: generation_ends(found["model"], audit)
+    report = RowReport("skip")
+    rows = rows_of(all_examples(config, found, report), tokenizer, options)
+    return tokenizer, rows, options, lambda audit: generation_ends(found["model"], audit), report
 
 
 def generation_ends(folder: str | None, audit) -> tuple[int, ...] | None:
@@ -107,11 +110,12 @@ def piece(tokenizer, number: int, trained: bool, ids: bool) -> str:
     return f"[{text}]" if trained else text
 
 
-def account(audit, ends) -> int:
-    """Totals and the audit; the status."""
+def account(audit, ends, bad: int) -> int:
+    """Totals and the audit; the status. bad: rows that could not be read as what they should be."""
     share = 100 * audit.trained / max(audit.tokens, 1)
-    left_out = audit.rows - audit.used
-    print(f"{audit.rows} rows: {audit.used} used, {left_out} left out; {audit.tokens} tokens, {audit.trained} trained ({share:.0f} %)")
+    left_out = audit.rows - audit.used + bad
+    rows = f"{audit.rows + bad} rows: {audit.used} used, {left_out} left out"
+    print(f"{rows}; {audit.tokens} tokens, {audit.trained} trained ({share:.0f} %)")
     for number, count in audit.ends.most_common():
         print(f"end token trained: {number} {audit.tokenizer.core.id_to_token(number)} ({count} rows)")
     problems = audit.problems(ends)

@@ -103,7 +103,7 @@ class CommandLine:
         if override is not None:
             for value in values_of(override):
                 self.errors += check(setting, value, WHERE)
-        return f"{setting.key}={raw}"
+        return f"{'++' if setting.kind is dict else ''}{setting.key}={raw}"          # of a mapping, whose keys are new ones
 
     def _is_structured(self, setting: Setting, raw: str) -> bool:
         """A list for a setting that takes one; null; or, in a sweep, several texts."""

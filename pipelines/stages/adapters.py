@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hierarchos.errors import UserError
+from hierarchos.errors import UserError, nearest
 from pipelines.files import write_text
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hierarchos.peft.files import AdapterFile
     from hierarchos.peft.start import Start
     from pipelines.config import Config
+    from pipelines.config.peft import PeftConfig
     from pipelines.stage import Context
 
 BASE, PARTS = "adapter_base.json", "adapter_start.safetensors"      # in a run directory
@@ -48,13 +49,13 @@ def check_adapters(config: Config, model: Model | None) -> None:
         if model is not None:
             adapted_model(config, model)
         return
-    for name, folder in used_folders(config).items() if "unmerge" not in config.pipeline.stages else ():
+    for name, folder in used_folders(config).items():
         from hierarchos.peft.files import attach, open_adapter
         from pipelines.stages.checks import check_path
 
         check_path(folder, "peft.path" if folder == config.peft.path else f"peft.adapters.{name}")
         file = open_adapter(folder)
-        if model is not None:
+        if model is not None and "unmerge" not in config.pipeline.stages:
             attach(model, file, name)
 
 
@@ -69,6 +70,7 @@ def adapted_model(config: Config, model: Model) -> Adapted:
     else:
         found = adapted(model, lora_config(config, model), rates=rates_of(config))
         check_ranks(found)
+        check_patterns(settings, found)
     return kept_in(found, config.precision.base)
 
 
@@ -84,6 +86,19 @@ def check_ranks(model: Adapted) -> None:
         if init in ("pissa", "olora") and lora.rank > sides[lora.site.name]:
             raise UserError(f"peft.init={init} takes parts of each weight: {lora.site.name} has {sides[lora.site.name]}, fewer than "
                             f"peft.rank={lora.rank}", where="configuration", command=f"peft.rank={min(sides.values())}")
+
+
+def check_patterns(settings: PeftConfig, model: Adapted) -> None:
+    """Patterns that no adapted module ends with would decide nothing. PEFT's files may hold such, settings may not."""
+    from hierarchos.peft.select import matches
+
+    names = list(model.adapter.plan.loras)
+    ends = list(dict.fromkeys(name.rpartition(".")[2] for name in names))
+    for key in ("rank_pattern", "alpha_pattern") if settings.config is None else ():
+        for pattern in getattr(settings, key):
+            if not any(matches(pattern, name) for name in names):
+                raise UserError(f"no adapted module is called {pattern}", where=f"peft.{key}", nearest=nearest(pattern, ends, 0.6),
+                                hint=f"adapted are: {', '.join(ends)}")
 
 
 def open_path(path: str) -> AdapterFile:

@@ -24,12 +24,15 @@ class Convert(BaseStage):
     modules = ("hierarchos.convert", "hierarchos.hub", "hierarchos.models")
 
     def check(self, config: Config) -> None:
-        """The file is there, and the place is new."""
+        """The file is there and can be read, and the place is new."""
+        from hierarchos.convert.gguf_package import opened
+
         if not config.model.path:
             raise UserError("model.path has to be given", where="needed by convert", command="model.path=FILE.gguf")
         check_path(config.model.path, "model.path")
         if Path(config.model.path).is_dir():
             raise UserError(f"{config.model.path} is a folder", where="model.path", hint="hierarchos convert reads one GGUF file")
+        opened(config.model.path)
         if config.export.path:
             check_new_folder(config.export.path, "export.path")
 

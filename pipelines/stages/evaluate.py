@@ -12,6 +12,7 @@ from pipelines.stages.packages import batches, package_of
 from pipelines.stages.tokenize import TRAIN, VALIDATION
 
 if TYPE_CHECKING:
+    from pipelines.config import Config
     from pipelines.stage import Context
 
 
@@ -23,6 +24,13 @@ class Evaluate(BaseStage):
     inputs = ("acquire", "tokenize", "export?")
     modules = ("hierarchos",)
     uses_device = True
+
+    def check(self, config: Config) -> None:
+        """Windows must meet."""
+        window, stride = config.train.sequence_length, config.evaluate.stride
+        if stride is not None and stride > window:
+            raise UserError(f"evaluate.stride={stride} leaves tokens out of windows of {window}", where="configuration",
+                            command=f"evaluate.stride={window // 2}")
 
     def run(self, context: Context) -> dict:
         """Reads the package back from disk: what is measured is what was written."""
@@ -59,9 +67,6 @@ def strided(context: Context) -> dict:
 
     config, loaded, folder = context.config, package_of(context), context.artefacts["tokenize"].folder
     window, stride = config.train.sequence_length, config.evaluate.stride
-    if stride > window:
-        raise UserError(f"evaluate.stride={stride} leaves tokens out of windows of {window}", where="configuration",
-                        command=f"evaluate.stride={window // 2}")
     if loaded.model.task == "masked":
         raise UserError("this model is an encoder: it has no perplexity in strided windows", where="evaluate.stride")
     ids = TokenFile.load(folder / (VALIDATION if (folder / VALIDATION).exists() else TRAIN)).ids.tolist()

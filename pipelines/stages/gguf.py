@@ -24,13 +24,12 @@ def looked_at(config: Config) -> tuple[Model, TextTokenizer]:
     """The model and tokenizer of the file, without reading a weight; UserError for what is not read."""
     from hierarchos.convert.gguf_package import opened
     from hierarchos.data.tokenizer import load_tokenizer
-    from hierarchos.models.registry import resolve
 
-    model, files = opened(config.model.path)
+    model, files = opened(config.model.path, config.model.config)
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_text(content, encoding="utf-8")
-        return resolve({**model.raw, **config.model.config}, config.model.path), load_tokenizer(folder)
+        return model, load_tokenizer(folder)
 
 
 def package_of(config: Config) -> Path:

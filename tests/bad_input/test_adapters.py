@@ -178,6 +178,29 @@ the adapter was trained on another base: the weights are not those
   this base is       pkg  c644e87c0eb6
   nothing was loaded
   stopped in merge; log: run/stages/merge/log""", other_base, ("merge", "model.path=pkg", "peft.path=adapter", "export.path=out", "run.dir=run"), left=FAILED_RUN),
+    tuned("every target excluded", """\
+no module is left to adapt                 peft.target_modules
+  exclude_modules and modules_to_save name all that are targeted
+  nothing was started""", "peft.target_modules=[c_attn]", "peft.exclude_modules=[c_attn]"),
+    tuned("every target saved as a whole", """\
+no module is left to adapt                 peft.target_modules
+  exclude_modules and modules_to_save name all that are targeted
+  nothing was started""", "peft.target_modules=[c_attn]", "peft.modules_to_save=[c_attn]"),
+    tuned("a rank for a module that has no matrices", """\
+no adapted module is called c_atn          peft.rank_pattern
+  did you mean  c_attn ?
+  adapted are: c_attn
+  nothing was started""", "peft.target_modules=[c_attn]", "peft.rank_pattern={c_atn: 4}"),
+    tuned("an alpha for a module that is not targeted", """\
+no adapted module is called c_fc           peft.alpha_pattern
+  adapted are: c_attn                      nothing was started""", "peft.target_modules=[c_attn]", "peft.alpha_pattern.c_fc=4"),
+    tuned("a rate of embeddings without LoRA+", """\
+peft.lora_plus_embedding_rate=1e-05 decides nothing beside peft.lora_plus_ratio=null
+  configuration
+  try  peft.lora_plus_ratio=16             nothing was started""", "peft.lora_plus_embedding_rate=1e-5"),
+    Wrong("an adapter that is not there, to be taken out", ("unmerge", "model.path=pkg", "peft.path=nowhere", "export.path=out"), """\
+nowhere is not there                       peft.path
+  nothing was started"""),
     Wrong("a merge without an adapter", ("merge", "model.path=pkg", "export.path=out"), """\
 peft.path has to be given                  needed by merge
   try  peft.path=ADAPTER                   nothing was started"""),

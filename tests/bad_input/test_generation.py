@@ -98,6 +98,15 @@ the chat template refuses it: a system turn comes first; the roles are user
   prompt 1
   nothing was generated
   stopped in generate; log: run/stages/generate/log""", left=FAILED_RUN),
+    Wrong("a prompt for a conversation", ("chat", "model.path=pkg", "prompt=hello"), """\
+prompt=hello decides nothing in a conversation
+  command line
+  turns are typed, or come line by line from a file:  hierarchos chat ... < FILE
+  nothing was started"""),
+    Wrong("windows that do not meet", ("evaluate", "model.path=pkg", "data=jsonl", "data.path=rows.jsonl", "train.sequence_length=32", "evaluate.stride=33"), """\
+evaluate.stride=33 leaves tokens out of windows of 32
+  configuration
+  try  evaluate.stride=16                  nothing was started""", {"rows.jsonl": '{"text": "1 and 1"}\n' * 9}),
     Wrong("beams in a conversation", ("chat", "model.path=pkg", "generate.num_beams=3", "tokenizer.chat_template=\"{{ messages }}\""), """\
 a conversation has one answer that is written as it is read
   leave out num_beams, penalty_alpha, num_return_sequences

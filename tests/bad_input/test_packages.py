@@ -99,6 +99,10 @@ rows.jsonl is a file                       model.path
   a package is a folder with config.json, tokenizer.json, *.safetensors; one file is read where it is NAME.gguf
   nothing was started""", ROWS_FILE),
     Wrong("a GGUF file that is cut short", ("generate", "model.path=tiny.gguf", "prompt=a"), GGUF, GGUF_FILE),
+    Wrong("a file to convert that is no GGUF file", ("convert", "model.path=rows.jsonl", "export.path=out"), """\
+rows.jsonl is no GGUF file: it begins with b'{"pr'
+  rows.jsonl
+  nothing was started""", ROWS_FILE),
     Wrong("empty path", ("generate", "model.path=", "prompt=a"), """\
 model.path is empty                        command line
   Folder of a Hugging Face package (config.json, tokenizer.json, *.safetensors), or a GGUF file; source=local.
