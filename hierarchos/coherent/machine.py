@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hierarchos.coherent.limits import check_heads
 from hierarchos.coherent.replay import TAPE, Moving, RecordStore, moving_commands, part
-from hierarchos.errors import UserError
 from hierarchos.graph.layout import StoreLayout
 from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import Spec
-from hierarchos.kernels.wkv import MOST_CHANNELS
 from hierarchos.models.coherent_v9 import feeds as host
 from hierarchos.models.coherent_v9.chunk import ALLOWED, FAST, Chunk, Kind
 from hierarchos.models.coherent_v9.config import Config
@@ -34,9 +33,7 @@ class Memory:
 
     def __init__(self, cfg: Config, device, training: bool):
         self.cfg, self.device, self.training, self.machines = cfg, device, training, 0
-        if max(cfg.h_head, cfg.l_head) > MOST_CHANNELS:
-            raise UserError(f"a head of {max(cfg.h_head, cfg.l_head)} channels is more than the {MOST_CHANNELS} that a device takes",
-                            where="rwkv_head_size")
+        check_heads(cfg)
         self.store = StateStore(device)
         self.store.allocate(PARAMETERS, {spec.name: Spec(spec.shape) for spec in parameters(cfg)})
         if training:

@@ -13,7 +13,7 @@ from pipelines.stages import acquire, evaluate, export, generate, train
 from pipelines.stages.coherent_chat import continued, converse
 from pipelines.stages.coherent_memory import planned
 from pipelines.stages.coherent_package import applies, check_model, loaded, of_run, start, stream, trained_names
-from pipelines.stages.coherent_settings import check_settings
+from pipelines.stages.coherent_settings import check_settings, check_unused
 from pipelines.stages.packages import tokenizer_of
 from pipelines.stages.tokenize import TRAIN, VALIDATION
 
@@ -33,6 +33,8 @@ class Acquire(acquire.Acquire):
 
     def check(self, config: Config) -> None:
         if not applies(config):
+            if config.model.source != "hub":
+                check_unused(config)
             return super().check(config)
         if acquire.reads_rows(config):
             acquire.data_files(config.data)
@@ -49,6 +51,8 @@ class Acquire(acquire.Acquire):
         if context.config.model.source == "hub" and applies(context.config, facts["model"]):
             check_settings(context.config)
             check_model(context.config, facts["model"])
+        elif context.config.model.source == "hub":
+            check_unused(context.config)
         return facts
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.stages.coherent_package import loaded
+from pipelines.stages.coherent_package import loaded, with_changes
 
 if TYPE_CHECKING:
     from hierarchos.generation.coherent.chat import Answer, Conversation
@@ -56,12 +56,12 @@ def conversation_with(config: Config, package: Loaded, device) -> Conversation:
     return Conversation(session, tokenizer, sampling_of(config), options, identity, learner=learner)
 
 
-def open_chat(config: Config, folder: Path, say: Callable[[str], None]) -> tuple[Conversation, Callable[[], None]]:
+def open_chat(config: Config, folder: Path) -> tuple[Conversation, Callable[[], None]]:
     """A conversation with the package at `folder`, and what closes its device; goes on from coherent.chat_state_file."""
     from hierarchos.models.coherent_v9.package import load
     from pipelines.devices import open_selected
 
-    package = load(folder)
+    package = with_changes(load(folder), config)
     device = open_selected(config.device)
     try:
         conversation = conversation_with(config, package, device)
@@ -69,7 +69,6 @@ def open_chat(config: Config, folder: Path, say: Callable[[str], None]) -> tuple
             conversation.state_file = Path(config.coherent.chat_state_file)
             if conversation.state_file.exists():
                 conversation.load(conversation.state_file)
-                say(f"going on from {conversation.state_file}: {len(conversation.history)} turns, {conversation.session.position} tokens")
     except BaseException:
         device.close()
         raise

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from hierarchos.models.coherent_v9.package import Loaded
     from pipelines.config import Config
     from pipelines.stage import Context
+
+HEADS = ("rwkv_head_size", "h_rwkv_head_size", "l_rwkv_head_size")
 
 
 def applies(config: Config, folder: str | None = None) -> bool:
@@ -34,28 +38,56 @@ def of_run(context: Context) -> bool:
 
 def check_model(config: Config, folder: str | None = None) -> None:
     """The configuration resolves, and so does that of the package, at `folder` or model.path."""
+    from hierarchos.coherent.limits import check_heads
     from hierarchos.models.coherent_v9.config import resolve
-    from hierarchos.models.coherent_v9.package import read_config
+    from hierarchos.models.coherent_v9.package import read_config, weights_of
 
-    fresh = config.model.source == "fresh"
-    stored = {"vocab_size": config.tokenizer.vocab_size} if fresh else read_config(folder or config.model.path).values
-    cfg = resolve({**stored, **config.model.config}, "model.config")
+    if config.model.source == "fresh":
+        cfg = resolve({"vocab_size": config.tokenizer.vocab_size, **config.model.config}, "model.config")
+    else:
+        place = Path(folder or config.model.path)
+        cfg = changed(read_config(place), config.model.config)
+        weights_of(place)
+        if config.tokenizer.source == "auto" and not (place / "tokenizer.json").is_file():
+            raise UserError("a Hierarchos package needs tokenizer.json, there is none", where=str(place))
     check_recompute(config, cfg.full_sample_bptt)
+    check_heads(cfg)
+    trained_names(config, cfg)
+
+
+def changed(stored: ModelConfig, changes: Mapping[str, object]) -> ModelConfig:
+    """A package's configuration with model.config's changes. UserError for one that decides nothing, or that changes a tensor's shape."""
+    from hierarchos.models.coherent_v9.config import resolve
+    from hierarchos.models.coherent_v9.parameters import parameters
+
+    cfg = resolve({**stored.values, **stored.status, **changes}, "model.config")
+    for name in HEADS:
+        if isinstance(changes.get(name), int) and cfg[name] != changes[name]:
+            raise UserError(f"{name}={changes[name]} decides nothing: the package has h_rwkv_head_size={cfg.h_head} and "
+                            f"l_rwkv_head_size={cfg.l_head}", where="model.config")
+    before, after = ({spec.name: spec.shape for spec in parameters(one)} for one in (stored, cfg))
+    other = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    if other:
+        held, wanted = (list(shapes[other[0]]) if other[0] in shapes else "absent" for shapes in (before, after))
+        raise UserError(f"{other[0]} is {held} in the package, and would be {wanted}", where="model.config",
+                        hint="sizes and parts of a package stay as they are; model=coherent_v9 trains another model")
+    return cfg
 
 
 def loaded(context: Context) -> Loaded:
     """The package that this run exported, or the one that it was given, with model.config's changes."""
-    from hierarchos.models.coherent_v9.config import resolve
     from hierarchos.models.coherent_v9.package import load
 
     exported = context.latest("export")
     if exported is not None:
         return load(exported.folder)
-    package, changes = load(context.artefacts["acquire"].facts["model"]), context.config.model.config
-    if not changes:
-        return package
-    changed = resolve({**package.config.values, **package.config.status, **changes}, "model.config")
-    return dataclasses.replace(package, config=changed)
+    return with_changes(load(context.artefacts["acquire"].facts["model"]), context.config)
+
+
+def with_changes(package: Loaded, config: Config) -> Loaded:
+    """The package as model.config would have it."""
+    changes = config.model.config
+    return dataclasses.replace(package, config=changed(package.config, changes)) if changes else package
 
 
 def start(context: Context) -> tuple[ModelConfig, dict, float]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from hierarchos.errors import UserError
@@ -9,8 +10,12 @@ from hierarchos.errors import UserError
 if TYPE_CHECKING:
     from pipelines.config import Config
 
-ADAPTERS = ("path", "adapters", "config", "dora", "rslora", "modules_to_save", "trainable_token_indices", "rank_pattern", "alpha_pattern",
-            "layers_to_transform", "lora_plus_ratio", "parameter_percent")
+# settings of generate that decide nothing here, and of evaluate
+DRAWING = ("min_new_tokens", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff", "no_repeat_ngram_size", "stop_strings", "bad_words_ids",
+           "suppress_tokens", "num_beams", "length_penalty", "num_return_sequences", "penalty_alpha", "max_time", "options")
+MEASURING = ("stride", "choices")
+DRAWN = ("texts are drawn by generate.do_sample, temperature, top_k, top_p and repetition_penalty, and end at coherent.entropy_stop and "
+         "coherent.eos_stop")
 OF_ADAPTERS = "coherent.trained names the tensors that are trained; adapters have no place in this model"
 
 
@@ -24,6 +29,15 @@ def check_settings(config: Config) -> None:
     if buckets and (config.data.layout, config.data.pad_to) != ("pad", "longest"):
         raise UserError(f"coherent.length_buckets={buckets} saves padding, and rows are not padded to the longest of their batch",
                         where="configuration", command="data.layout=pad data.pad_to=longest")
+
+
+def check_unused(config: Config) -> None:
+    """Raises UserError for a setting of coherent-v9 that was given for another model."""
+    for field in fields(config.coherent):
+        value = getattr(config.coherent, field.name)
+        if value != getattr(type(config.coherent)(), field.name):
+            raise UserError(f"coherent.{field.name}={value} decides nothing: this is no coherent-v9 model", where="configuration",
+                            hint="leave it out, or train or open a model of model=coherent_v9")
 
 
 def check_recompute(config: Config, full_sample: bool) -> None:
@@ -45,6 +59,13 @@ def unread(config: Config) -> Iterator[tuple[str, object, str]]:
         yield "train.optimizer.decay_vectors", "true", "matrices and rows are decayed, as the model declares each tensor"
     if optimizer.no_decay:
         yield "train.optimizer.no_decay", optimizer.no_decay, "matrices and rows are decayed, as the model declares each tensor"
-    for name in ADAPTERS:
-        if getattr(config.peft, name):
-            yield f"peft.{name}", getattr(config.peft, name), OF_ADAPTERS
+    for field in fields(config.peft):
+        value, usual = getattr(config.peft, field.name), getattr(type(config.peft)(), field.name)
+        if field.name != "method" and value != usual:
+            yield f"peft.{field.name}", value, OF_ADAPTERS
+    for name in DRAWING:
+        if getattr(config.generate, name) not in (None, [], {}):
+            yield f"generate.{name}", getattr(config.generate, name), DRAWN
+    for name in MEASURING:
+        if getattr(config.evaluate, name) is not None:
+            yield f"evaluate.{name}", getattr(config.evaluate, name), "rows are scored one by one, each from nothing"

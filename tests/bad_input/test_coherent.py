@@ -53,6 +53,21 @@ def chat_state(change: Callable[[dict], None] = lambda found: None, **other) -> 
     return write
 
 
+def without(name: str) -> Callable[[Path], None]:
+    """A package of which one file is gone."""
+    def write(place: Path) -> None:
+        talker(place)
+        (place / "talker" / name).unlink()
+    return write
+
+
+def cut_off(place: Path) -> None:
+    """A package whose download ended early."""
+    talker(place)
+    path = place / "talker/model.safetensors"
+    path.write_bytes(path.read_bytes()[:2000])
+
+
 def learned_elsewhere(place: Path) -> None:
     import numpy as np
 
@@ -152,6 +167,82 @@ architecture_contract_sha256 is 000000000000..., but its contract gives 576221f5
     Wrong("a chat state that is not finite", (*CHAT, STATE), """\
 h.M holds a value that is not finite       state.json
   the file is unchanged, the conversation was not continued""", before=chat_state(lambda f: f["state"]["h.M"]["values"].__setitem__(3, float("nan")))),
+    Wrong("half precision, to chat", (*CHAT, "precision=fp16"), """\
+precision.compute=fp16 is not there for coherent-v9
+  configuration
+  this model is computed in fp32; precision=fp32
+  nothing was started""", before=talker),
+    Wrong("more channels in a head than a device takes", ("train", *TINY, "model.config.context_dim=256", "model.config.rwkv_head_size=256"), """\
+a head of 256 channels is more than the 128 that a device takes
+  model.config
+  did you mean  rwkv_head_size=128 ?       nothing was started"""),
+    Wrong("other sizes than the package has", (*TUNE, "model.config.ltm_slots=16"), """\
+ltm.keys is [8, 4] in the package, and would be [16, 4]
+  model.config
+  sizes and parts of a package stay as they are; model=coherent_v9 trains another model
+  nothing was started""", before=talker),
+    Wrong("a part that the package has, off", (*CHAT, "model.config.use_rosa=false"), """\
+rosa_gate_logit is [] in the package, and would be absent
+  model.config
+  sizes and parts of a package stay as they are; model=coherent_v9 trains another model
+  nothing was started""", before=talker),
+    Wrong("other heads than the package has", (*TUNE, "model.config.rwkv_head_size=4"), """\
+rwkv_head_size=4 decides nothing: the package has h_rwkv_head_size=16 and l_rwkv_head_size=16
+  model.config
+  nothing was started""", before=talker),
+    Wrong("a mode against its switch", ("train", *TINY, "model.config.rosa_embedding_mode=off"), """\
+rosa_embedding_mode is 'off', but use_rosa is true
+  model.config
+  try  model.config.use_rosa=false         nothing was started"""),
+    Wrong("beams", (*CHAT, "generate.num_beams=4"), """\
+generate.num_beams=4 is not there for coherent-v9
+  configuration
+  texts are drawn by generate.do_sample, temperature, top_k, top_p and repetition_penalty, and end at coherent.entropy_stop and coherent.eos_stop
+  nothing was started""", before=talker),
+    Wrong("the rank of an adapter", (*TUNE, "peft.rank=4"), """\
+peft.rank=4 is not there for coherent-v9   configuration
+  coherent.trained names the tensors that are trained; adapters have no place in this model
+  nothing was started""", before=talker),
+    Wrong("tensors that are not there, to be trained", (*TUNE, "coherent.trained=[attention]"), """\
+no tensor is trained                       coherent.trained
+  peft=none trains all of them             nothing was started""", before=talker),
+    Wrong("a setting of this model for another one", ("train", "model=llama_tiny", "coherent.persist_state=true"), """\
+coherent.persist_state=True decides nothing: this is no coherent-v9 model
+  configuration
+  leave it out, or train or open a model of model=coherent_v9
+  nothing was started"""),
+    Wrong("a package without weights", CHAT, """\
+a Hierarchos package needs model.safetensors, there is none
+  talker
+  nothing was loaded""", before=without("model.safetensors")),
+    Wrong("a package without a tokenizer", TUNE, """\
+a Hierarchos package needs tokenizer.json, there is none
+  talker
+  nothing was started""", before=without("tokenizer.json")),
+    Wrong("a package that was cut off", CHAT, """\
+not a usable safetensors file: the header claims 7848 bytes, the file has 2000; it is truncated
+  talker/model.safetensors
+  copy or download it again                nothing was loaded""", before=cut_off),
+    Wrong("a chat state that names no model", (*CHAT, STATE), """\
+the chat state is damaged: it does not say which model made it
+  state.json
+  the file is unchanged, the conversation was not continued""", before=chat_state(lambda f: f.pop("architecture_contract"))),
+    Wrong("a chat state whose place in the text is no number", (*CHAT, STATE), """\
+the chat state is damaged: position is 'ten', not a number of tokens
+  state.json
+  the file is unchanged, the conversation was not continued""", before=chat_state(lambda f: f.update(position="ten"))),
+    Wrong("a chat state whose history is no history", (*CHAT, STATE), """\
+the chat state is damaged: history is no list of questions with answers
+  state.json
+  the file is unchanged, the conversation was not continued""", before=chat_state(lambda f: f.update(history=[["asked"]]))),
+    Wrong("a chat state whose automaton is not that of its tokens", (*CHAT, STATE), """\
+the chat state is damaged: rosa is not what its tokens make
+  state.json
+  the file is unchanged, the conversation was not continued""", before=chat_state(lambda f: f["rosa"].update(tokens=[1, 2, 1]))),
+    Wrong("a chat state with too few numbers", (*CHAT, STATE), """\
+the chat state is damaged: the values of l.out are not 1 x 16 numbers
+  state.json
+  the file is unchanged, the conversation was not continued""", before=chat_state(lambda f: f["state"]["l.out"].update(values=[0.5]))),
     Wrong("values of single tokens, of a writer that is not trained", (*CHAT, "coherent.hebbian_writes=true"), """\
 the memory's value writer is not trained, so nothing is written at inference
   coherent.hebbian_writes

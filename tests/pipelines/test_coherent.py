@@ -30,6 +30,15 @@ def test_train_finetune_and_chat(rows, monkeypatch):  # noqa: F811
     state = json.loads((rows.path / "state.json").read_text())
     assert state["history"][0][0] == "to be" and state["position"] > 2
 
+    monkeypatch.setattr("sys.stdin", io.StringIO("or not\n/sing\n/save rows.jsonl/new\n/save rows.jsonl\n"))
+    again = rows.call("chat", "model=local", "model.path=tuned/model", "generate.max_new_tokens=2", *files)
+    assert again.status == 0 and f"going on from state.json: 1 turn, {state['position']} tokens" in again.err, again.err
+    assert "/sing is no command: /reset, /save FILE, /system TEXT, /learn [TEXT], /reject, /correct TEXT, /quit" in again.err
+    assert "the chat state cannot be written" in again.err                   # and the conversation is not lost
+    assert "rows.jsonl holds something that is not a chat state" in again.err
+    more = json.loads((rows.path / "state.json").read_text())
+    assert [asked for asked, _ in more["history"]] == ["to be", "or not"] and more["position"] > state["position"]
+
     monkeypatch.setattr("sys.stdin", io.StringIO("to be\n"))
     other = rows.call("chat", "model=local", "model.path=first/model", "coherent.chat_state_file=state.json")
     assert other.status == 2 and "the chat state was made with other weights" in other.err
@@ -44,6 +53,24 @@ def changed(before, after) -> set[str]:
     names = [name for name in first if not (first[name] == second[name]).all()]
     assert names
     return {"low rank, routers, memory" if any(part in name for part in LOW_RANK) else name for name in names}
+
+
+WHOLE = ["model.config.full_sample_bptt=true", "model.config.detach_every_n_steps=null"]
+INNER = ["model.config.ltm_training_mode=inner-update", "model.config.ltm_lr=50"]
+
+
+@pytest.mark.parametrize(("first", "second", "alike"), [
+    (WHOLE, [*WHOLE, "train.recompute=true"], True),
+    (INNER, [*INNER, "model.config.isolate_batch_ltm=false"], False),
+], ids=["one graph, cut into segments", "rows apart, or one memory for all"])
+def test_what_two_settings_change(first, second, alike, rows):  # noqa: F811
+    losses = []
+    for number, words in enumerate((first, second)):
+        ended = rows.call("train", *WORDS, *SHORT, *ROWS, "data.layout=pad", "model.config.training_chunk_size=4", *words,
+                          "train.batch_size=4", "train.learning_rate=0.01", f"run.dir=run{number}", "--until", "train")
+        assert ended.status == 0, ended.err
+        losses.append(told(rows.path / f"run{number}")["stages"]["train"]["facts"]["loss"])
+    assert (abs(losses[0] - losses[1]) < 2e-5) is alike, losses
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -64,7 +64,7 @@ def read(path: Path, cfg: Config, weights: str) -> np.ndarray:
     if file.metadata.get("weights") != weights:
         raise UserError("the overlay was learned over other weights", where=str(path), outcome=UNTOUCHED,
                         hint="give the package that it was learned with, or another coherent.ltm_overlay_file")
-    values = file.read(TENSOR)
+    values = file.read(TENSOR) if TENSOR in file.entries else np.zeros(0)
     if values.shape != (cfg.ltm_slots, cfg.ltm_val_dim) or not np.isfinite(values).all():
         raise UserError("the overlay is damaged: its values have another shape or are not finite", where=str(path), outcome=UNTOUCHED)
     return values

@@ -44,7 +44,10 @@ def weights_digest(cfg: Config, values: Mapping[str, np.ndarray]) -> str:
 
 
 def write_state(path: Path, cfg: Config, state: ChatState, identity: Mapping[str, str]) -> None:
-    """Writes aside and renames. identity: digests of weights and tokenizer."""
+    """Writes aside and renames; replaces a chat state, and nothing else. identity: digests of weights and tokenizer."""
+    if path.is_file() and f'"kind": "{KIND}"'.encode() not in path.read_bytes()[:200]:
+        raise UserError(f"{path.name} holds something that is not a chat state, so it is not replaced", where=str(path),
+                        outcome="nothing was written")
     contract = contract_of(cfg)
     content = {
         "kind": KIND,
@@ -79,19 +82,54 @@ def read_state(path: Path, cfg: Config, identity: Mapping[str, str]) -> ChatStat
             where=str(path),
             outcome=UNTOUCHED,
         )
-    check_contract(
-        contract_of(cfg), content.get("architecture_contract"), content.get("architecture_contract_sha256"), str(path), UNTOUCHED
-    )
+    contract, digest = content.get("architecture_contract"), content.get("architecture_contract_sha256")
+    if not isinstance(contract, dict) or not isinstance(digest, str):
+        raise _wrong(path, "it does not say which model made it")
+    check_contract(contract_of(cfg), contract, digest, str(path), UNTOUCHED)
     for what, digest in identity.items():
-        if content.get("identity", {}).get(what) != digest:
+        known = content.get("identity")
+        if not isinstance(known, dict) or known.get(what) != digest:
             raise UserError(
                 f"the chat state was made with other {what}",
                 where=str(path),
                 outcome=UNTOUCHED,
                 hint="start a new conversation, or give the package that it was made with",
             )
-    rosa = None if content["rosa"] is None else Automaton.from_json(content["rosa"])
-    return ChatState(_parts(path, cfg, content["state"]), rosa, content["position"], [tuple(turn) for turn in content["history"]])
+    return ChatState(_parts(path, cfg, content.get("state")), _automaton(path, cfg, content.get("rosa")), _position(path, content),
+                     _history(path, content))
+
+
+def _wrong(path: Path, what: str) -> UserError:
+    return UserError(f"the chat state is damaged: {what}", where=str(path), outcome=UNTOUCHED)
+
+
+def _position(path: Path, content: dict) -> int:
+    position = content.get("position")
+    if not isinstance(position, int) or isinstance(position, bool) or position < 0:
+        raise _wrong(path, f"position is {position!r}, not a number of tokens")
+    return position
+
+
+def _history(path: Path, content: dict) -> list[tuple[str, str]]:
+    turns = content.get("history")
+    if not isinstance(turns, list) or not all(isinstance(turn, list) and list(map(type, turn)) == [str, str] for turn in turns):
+        raise _wrong(path, "history is no list of questions with answers")
+    return [tuple(turn) for turn in turns]
+
+
+def _automaton(path: Path, cfg: Config, stored: object) -> Automaton | None:
+    """ROSA's automaton, once it is the one that its tokens make."""
+    if not cfg.use_rosa:
+        return None
+    try:
+        tokens = stored["tokens"]
+        assert all(type(token) is int and 0 <= token < cfg.vocab_size for token in tokens)
+        made = Automaton(cfg.rosa_cap)
+        made.feed_all(tokens)
+        assert made.to_json() == Automaton.from_json(stored).to_json()
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError):
+        raise _wrong(path, "rosa is not what its tokens make") from None
+    return made
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -103,16 +141,19 @@ def _json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _parts(path: Path, cfg: Config, stored: dict) -> dict[str, np.ndarray]:
+def _parts(path: Path, cfg: Config, stored: object) -> dict[str, np.ndarray]:
     import numpy as np
 
     parts = {}
     for name, shape in state_shapes(cfg, 1).items():
-        entry = stored.get(name)
-        if entry is None or tuple(entry["shape"]) != shape:
-            found = "is missing" if entry is None else f"has shape {entry['shape']}"
+        entry = stored.get(name) if isinstance(stored, dict) else None
+        if not isinstance(entry, dict) or tuple(entry.get("shape", ())) != shape:
+            found = f"has shape {entry.get('shape')}" if isinstance(entry, dict) else "is missing"
             raise UserError(f"{name} {found}; this model carries {list(shape)}", where=str(path), outcome=UNTOUCHED)
-        parts[name] = np.array(entry["values"], np.float32).reshape(shape)
+        try:
+            parts[name] = np.array(entry.get("values"), np.float32).reshape(shape)
+        except (TypeError, ValueError):
+            raise _wrong(path, f"the values of {name} are not {' x '.join(map(str, shape))} numbers") from None
         if not np.isfinite(parts[name]).all():
             raise UserError(f"{name} holds a value that is not finite", where=str(path), outcome=UNTOUCHED)
     return parts

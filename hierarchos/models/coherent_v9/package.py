@@ -23,6 +23,8 @@ from hierarchos.models.coherent_v9.parameters import TABLE, parameters
 if TYPE_CHECKING:
     import numpy as np
 
+    from hierarchos.hub.safetensors_file import TensorFile
+
 CONFIG, PORTABLE, WEIGHTS = "hierarchos_config.json", "hierarchos_rust_config.json", "model.safetensors"
 FORMAT, ALIAS, WARMUP = "hierarchos-rust-fp32-v1", "tok_emb.weight", "memory_gate_warmup_step"
 OPTIONAL = ("ltm.fast_vals", "ltm._mom_vals", "ltm.timestamps", "ltm.sources", "time_freqs")
@@ -97,18 +99,23 @@ def _json(path: Path) -> dict:
 
 def load(folder: str | Path) -> Loaded:
     """Reads a package; raises UserError for missing, unknown, misshapen or non-finite tensors and for another contract."""
-    from hierarchos.hub.safetensors_file import TensorFile
-
     folder = Path(folder)
     cfg = read_config(folder)
-    path = folder / WEIGHTS
-    if not path.is_file():
-        raise UserError(f"a Hierarchos package needs {WEIGHTS}, there is none", where=str(folder), outcome=NOT_LOADED)
-    file = TensorFile(path)
+    path, file = folder / WEIGHTS, weights_of(folder)
     _check_metadata(cfg, file.metadata, path)
     found = {name: file.read(name) for name in file.entries if name != "ltm.sources"}
     values, buffers = arrange(cfg, found, path)
     return Loaded(cfg, values, buffers, folder)
+
+
+def weights_of(folder: str | Path) -> TensorFile:
+    """The tensors of a package, none of them read yet; raises UserError where there is no whole file of them."""
+    from hierarchos.hub.safetensors_file import TensorFile
+
+    path = Path(folder) / WEIGHTS
+    if not path.is_file():
+        raise UserError(f"a Hierarchos package needs {WEIGHTS}, there is none", where=str(folder), outcome=NOT_LOADED)
+    return TensorFile(path)
 
 
 def _check_metadata(cfg: Config, metadata: Mapping[str, str], path: Path) -> None:
