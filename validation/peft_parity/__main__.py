@@ -1,12 +1,14 @@
-"""The command: `python -m validation.peft_parity [FAMILIES] [--device D] [--case WORD] [--json]`. Ends with 1 when anything fails."""
+"""The command: `python -m validation.peft_parity [FAMILIES] [OPTIONS]`. Ends with 1 when anything fails."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from validation.parity.engine import open_engine
+from validation.parity.gates import Record
 from validation.peft_parity.cases import FAMILIES, cases_of
 
 
@@ -16,7 +18,21 @@ def main() -> int:
     parser.add_argument("--device", default="auto", help="auto, a number or part of a name")
     parser.add_argument("--case", default="", help="only adapters whose name contains this")
     parser.add_argument("--json", action="store_true", help="print the records as a JSON list")
+    parser.add_argument("--from", dest="found", metavar="FILE", help="do not run: take the records that --json printed")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/peft-parity.md")
+    parser.add_argument("--write-records", action="store_true", help="write what passed into hierarchos/models/records.json")
     options = parser.parse_args()
+    records = [Record(**raw) for raw in json.loads(Path(options.found).read_text())] if options.found else run(options)
+    if options.json:
+        print(json.dumps([record.as_dict() for record in records], indent=1))
+    failed = [record for record in records if not record.passed]
+    print(f"{len(records) - len(failed)} of {len(records)} comparisons with PEFT pass", file=sys.stderr)
+    write(options, records)
+    return 1 if failed or not records else 0
+
+
+def run(options) -> list[Record]:
+    """All comparisons that are asked for."""
     from validation.peft_parity.compare import compare
 
     records, engine = [], open_engine(options.device)
@@ -26,11 +42,18 @@ def main() -> int:
                 found = compare(case, engine)
                 records += found
                 print(line(found), file=sys.stderr if options.json else sys.stdout, flush=True)
-    if options.json:
-        print(json.dumps([record.as_dict() for record in records], indent=1))
-    failed = [record for record in records if not record.passed]
-    print(f"{len(records) - len(failed)} of {len(records)} comparisons with PEFT pass", file=sys.stderr)
-    return 1 if failed or not records else 0
+    return records
+
+
+def write(options, records: list[Record]) -> None:
+    """The page and the verdicts that were asked for."""
+    from validation.peft_parity.report import DOCS, markdown, verdicts_of
+    from validation.records import remember
+
+    if options.write_docs:
+        DOCS.write_text(markdown(records), encoding="utf-8")
+    if options.write_records:
+        remember(verdicts_of(records))
 
 
 def line(records: list) -> str:

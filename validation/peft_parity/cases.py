@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from validation.parity.cases import GPT2_SMALL, NO_DROPOUT, SMALL, TIED, UNTIED, WINDOWED, Case
 
@@ -14,8 +14,6 @@ FAMILIES = {
     "mistral": (SMALL | {"sliding_window": 8}, {"head": "lm_head", "table": "embed_tokens", "norm": "norm", "first": "q_proj"}),
     "gpt2": (GPT2_SMALL | NO_DROPOUT, {"head": "lm_head", "table": "wte", "norm": "ln_1", "first": "c_attn"}),
 }
-# Token ids of saved modules where seed 3 meets gradients so small that 12 orders of PyTorch itself are up to 3e-6 apart after 2 steps.
-SEEDS = {"qwen2": 4}
 SETTINGS = ((2, 1e-3, 0.0), (2, 1e-8, 0.01), (10, 1e-8, 0.01))       # AdamW: steps, eps, decay
 
 
@@ -44,7 +42,7 @@ def cases_of(family: str) -> list[AdapterCase]:
         AdapterCase(padded, "DoRA", plain | {"use_dora": True}),
         AdapterCase(tied, "DoRA with rsLoRA, one layer", plain | {"use_dora": True, "use_rslora": True, "target_modules": few,
                                                                   "layers_to_transform": [1]}),
-        AdapterCase(replace(padded, seed=SEEDS.get(family, padded.seed)), "saved modules",
+        AdapterCase(padded, "saved modules",
                     plain | {"target_modules": few[1:], "modules_to_save": [words["head"], words["norm"], words["table"], first]}),
         AdapterCase(tied, "saved head, tied", plain | {"modules_to_save": [words["head"]]}),
         AdapterCase(tied, "saved embedding, tied", plain | {"modules_to_save": [words["table"]]}),
