@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,8 @@ from pipelines.stages.packages import tokenizer_of
 from pipelines.stages.tokenize import TRAIN, VALIDATION
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from hierarchos.data.batches import BatchStream
     from pipelines.config import Config
     from pipelines.stage import Context
@@ -65,7 +68,7 @@ class Train(train.Train):
     def settings(self, config: Config) -> dict:
         extra = {"coherent": [config.coherent.trained, config.coherent.max_ce_for_backward, config.coherent.normalization,
                               config.coherent.length_buckets, config.coherent.persist_state]}
-        return super().settings(config) | (extra if applies(config) else {})
+        return super().settings(config) | (extra if config.model.source == "hub" or applies(config) else {})
 
     def run(self, context: Context) -> dict:
         from hierarchos.training.coherent.step import Objective
@@ -79,6 +82,7 @@ class Train(train.Train):
         held_out = stream(context, VALIDATION, config.train.batch_size, False)
         validation = list(islice(held_out.epoch(), config.train.eval_batches)) if held_out is not None else []
         tell_about_rows(context, batches)
+        tell_about_tensors(context, trained_names(config, cfg), values)
         chunk = planned(context, cfg, batches)
         objective = Objective(config.coherent.max_ce_for_backward, config.coherent.normalization, config.train.max_grad_norm or 1.0)
         trainer = CoherentTrainer(cfg, config.train, batches, validation, context.device, context.folder,
@@ -101,6 +105,14 @@ def tell_about_rows(context: Context, batches: BatchStream) -> None:
     if pieces > rows:
         context.progress.line(f"train: {rows} rows hold {pieces} documents, and the state runs on over their ends; "
                               "data.layout=pad keeps one document in a row")
+
+
+def tell_about_tensors(context: Context, trained: frozenset[str] | None, values: Mapping[str, np.ndarray]) -> None:
+    """Says how much of the model changes, where that is not all of it."""
+    if trained is not None:
+        changing, size = sum(values[name].size for name in trained), sum(value.size for value in values.values())
+        context.progress.line(f"train: {len(trained)} of {len(values)} tensors change, {changing:,} of {size:,} numbers "
+                              "(coherent.trained; peft=none: all)")
 
 
 class Export(export.Export):

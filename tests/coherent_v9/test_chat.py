@@ -82,6 +82,21 @@ def test_the_end_token_ends_and_is_fed_but_not_shown(opened, tokenizer, monkeypa
     assert (answer.text, answer.stopped) == ("", "end") and opened.rosa[0].tokens[-1] == tokenizer.eos_id and before > 0
 
 
+def test_a_heading_ends_and_is_fed_but_not_shown(opened, tokenizer, monkeypatch):
+    conversation, mark = talk(opened, tokenizer), tokenizer.encode("#")[0]
+    monkeypatch.setattr("hierarchos.generation.coherent.chat.MARK", "#")  # this tokenizer has no ###
+    monkeypatch.setattr("hierarchos.generation.coherent.chat.choose", lambda *_: mark)
+    answer = conversation.turn("to be")
+    assert (answer.text, answer.stopped) == ("", "heading") and opened.rosa[0].tokens[-1] == mark
+
+
+@pytest.mark.parametrize(("text", "ends"), [("###", True), (" ###\n", True), ("####", True), ("a ### b", False), ("##", False)])
+def test_only_a_short_token_is_a_heading(text, ends, opened, tokenizer, monkeypatch):
+    conversation = talk(opened, tokenizer)
+    monkeypatch.setattr(type(tokenizer), "decode", lambda *_: text)
+    assert (conversation.ends(5) == "heading") is ends
+
+
 def test_doubt_ends_an_answer(opened, tokenizer):
     assert talk(opened, tokenizer, Sampling(temperature=0.0, entropy_stop=0.5)).turn("to be").stopped == "entropy"
     assert talk(opened, tokenizer, Sampling(temperature=0.0, eos_stop=1e-9)).turn("to be").stopped == "end token"

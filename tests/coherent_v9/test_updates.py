@@ -272,6 +272,32 @@ def test_batches_of_a_step_count_by_their_labels(device):
     step.machine.close()
 
 
+def test_batches_count_alike_where_that_is_asked_for(device):
+    """microbatch: the mean of the batches' gradients, however many labels each has."""
+    cfg = small(training_chunk_size=8)  # its gates do not warm up
+    state = CoherentState(cfg, device, Optimizer(), 1.0)
+    state.load(initial_values(cfg, 0))
+    step = CoherentStep(state, 2, 13, True, Objective(normalization="microbatch"))
+    batches, parts = [RandomBatches(2, 13).batch(0), RandomBatches(2, 13).batch(1)], []
+    batches[1]["token_weights"][0] = 0.0
+    state.update = lambda number, rate: 1.0  # keeps the gradients
+    for group in ([batches[0]], [batches[1]], batches):
+        step.run(group, 0, RATE)
+        parts.append({spec.name: state.store.read(f"gradients/{spec.name}") for spec in state.specs})
+    wanted = {name: (parts[0][name] + parts[1][name]) / 2 for name in parts[0]}
+    error, name = worst(parts[2], wanted, 1e-3)
+    assert error < 1e-5, name
+    step.machine.close()
+
+
+def test_the_rate_of_inner_updates_falls_along_half_a_cosine(device, tmp_path):
+    made = trainer(device, tmp_path, cfg=INNER)
+    rates, lowest = [made.memory_rate(number) for number in range(5)], made.settings.learning_rate * made.settings.schedule.floor
+    wanted = [lowest + (0.1 - lowest) * 0.5 * (1 + np.cos(np.pi * n / 4)) for n in range(5)]
+    assert rates == pytest.approx(wanted) and made.session()["ltm_lr_scheduler"]["enabled"]
+    assert not trainer(device, tmp_path).session()["ltm_lr_scheduler"]["enabled"]
+
+
 def test_schedule_and_warmup_are_those_of_the_reference():
     facts = vectors()
     schedule = facts["lr_schedule"]
