@@ -1,8 +1,9 @@
 #version 460
-// One optimizer step over whole arenas, in PyTorch's order of operations; nothing changes when *gradient_scale is not finite.
-//   AdamW: g *= scale; m += (g - m) (1 - beta1); v = beta2 v + (1 - beta2) g g; p = keep p - rate m / (sqrt(v) / root2 + eps)
+// One optimizer step over whole arenas; nothing changes when *gradient_scale is not finite.
+//   AdamW: g *= scale; m += (g - m) (1 - beta1); v = beta2 v + (1 - beta2) g g; p -= fade p + rate m / (sqrt(v) / root2 + eps)
+//          With fade = learning rate * decay a step rounds p once; PyTorch's (1 - fade) p is off by the rounding of 1 - fade in every step.
 //   SGD:   g = g scale + decay p; b = momentum b + (1 - dampening) g; p -= rate (b, g + momentum b with Nesterov, or g without momentum)
-// Layouts: arenas flat, `count` a multiple of 64; groups[i / 64] selects the pair (keep, rate) or (rate, decay) of block i / 64 in scalars.
+// Layouts: arenas flat, `count` a multiple of 64; groups[i / 64] selects the pair (fade, rate) or (rate, decay) of block i / 64 in scalars.
 // scalars: AdamW 1 - beta1, beta2, 1 - beta2, root2, eps; SGD momentum, 1 - dampening; then the pairs.
 // NumPy twins: adamw_reference, sgd_reference.
 #extension GL_GOOGLE_include_directive : require
@@ -27,12 +28,13 @@ Floats p_, m_, v_, g_;
 uint own;
 float a0, a1, a2, a3, a4;
 
-void adamw(const uint i, const float g, const float keep, const float rate) {
+void adamw(const uint i, const float g, const float fade, const float rate) {
     const float m0 = m_.at[i + own * 2];
     const float m = fma(g - m0, a0, m0);
     const float v = fma(a2 * g, g, v_.at[i + own * 3] * a1);
     const float update = div_(m, div_(sqrt_(v), a3) + a4);
-    const float p = fma(-rate, update, p_.at[i + own * 4] * keep);
+    const float before = p_.at[i + own * 4];
+    precise const float p = before - fma(rate, update, fade * before);
     m_.at[i + own * 5] = m;
     v_.at[i + own * 6] = v;
     p_.at[i + own * 7] = p;

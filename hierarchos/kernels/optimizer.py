@@ -15,10 +15,10 @@ MOST_LOOPS = 32768                  # iterations of an invocation: Mesa 22.3's s
 
 def adamw_scalars(step: int, groups: list[tuple[float, float]], betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> np.ndarray:
     """float32 [5 + 2 G] for step 1, 2, ...: 1 - beta1, beta2, 1 - beta2, sqrt(1 - beta2^step), eps, then for each group
-    (learning rate, decay): 1 - learning rate * decay, learning rate / (1 - beta1^step). All computed in float64."""
+    (learning rate, decay): learning rate * decay, learning rate / (1 - beta1^step). All computed in float64."""
     head = [1 - betas[0], betas[1], 1 - betas[1], math.sqrt(1 - betas[1] ** step), eps]
     correction = 1 - betas[0] ** step
-    return np.array(head + [x for rate, decay in groups for x in (1 - rate * decay, rate / correction)], np.float32)
+    return np.array(head + [x for rate, decay in groups for x in (rate * decay, rate / correction)], np.float32)
 
 
 def sgd_scalars(groups: list[tuple[float, float]], momentum: float = 0.0, dampening: float = 0.0) -> np.ndarray:
@@ -32,15 +32,15 @@ def _pairs(groups: np.ndarray, scalars: np.ndarray, head: int) -> tuple[np.ndarr
 
 
 def adamw_reference(p, m, v, g, groups, scalars, scale) -> list[np.ndarray]:
-    """PyTorch's AdamW in the dtype of its inputs; unchanged when scale is not finite."""
+    """PyTorch's AdamW in the dtype of its inputs, p rounded once; unchanged when scale is not finite."""
     if not np.isfinite(scale[0]):
         return [p.copy(), m.copy(), v.copy()]
     rest1, beta2, rest2, root2, eps = scalars[:ADAMW_HEAD]
-    keep, rate = _pairs(groups, scalars, ADAMW_HEAD)
+    fade, rate = _pairs(groups, scalars, ADAMW_HEAD)
     g = g * scale[0]
     m = m + (g - m) * rest1
     v = v * beta2 + rest2 * g * g
-    return [p * keep - rate * (m / (np.sqrt(v) / root2 + eps)), m, v]
+    return [p - (fade * p + rate * (m / (np.sqrt(v) / root2 + eps))), m, v]
 
 
 def sgd_reference(*arrays, momentum: bool, nesterov: bool) -> list[np.ndarray]:
