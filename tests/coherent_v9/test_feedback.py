@@ -56,6 +56,42 @@ def test_a_write_that_is_too_large_is_tried_smaller_then_left_out(feedback):
     assert outcome.memory is None and outcome.attempts == 4 and outcome.after == outcome.before
 
 
+def memory(cfg, *entries: tuple[int, float]) -> FastMemory:
+    """Slots with one number each, which is then the slot's norm."""
+    made = FastMemory.empty(cfg)
+    for slot, value in entries:
+        made.values[slot, 0] = value
+    return made
+
+
+WRITES = {  # before, after, objective after (before: 2.0), accepted
+    "none at all": ([], [], 2.0, False),
+    "a small one": ([], [(0, 0.9)], 2.0, True),
+    "one whose norm is above 1": ([], [(0, 1.1)], 2.0, False),
+    "a slot at its limit": ([(0, 3.5)], [(0, 3.9)], 2.0, True),
+    "a slot above 4": ([(0, 3.9)], [(0, 4.1)], 2.0, False),
+    "a value that is not finite": ([], [(0, float("nan"))], 2.0, False),
+    "one that hardly hurts": ([], [(0, 0.5)], 2.0 + 1.9e-6, True),
+    "one that hurts": ([], [(0, 0.5)], 2.0 + 2.1e-6, False),
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_what_is_accepted(what, feedback, monkeypatch):
+    before, after, objective, accepted = WRITES[what]
+    monkeypatch.setattr(feedback, "objective", lambda *_: objective)
+    found = feedback.accepted(memory(feedback.cfg, *after), memory(feedback.cfg, *before), rows(), 2.0, False)
+    assert (found is not None) is accepted
+
+
+def test_a_memory_that_is_too_large_is_written_no_more(feedback, monkeypatch):
+    monkeypatch.setattr(feedback, "objective", lambda *_: 1.0)
+    monkeypatch.setattr("hierarchos.generation.coherent.feedback.LARGEST_SLOT", 1e9)  # of 12 slots none could reach 64 otherwise
+    full, over = memory(feedback.cfg, (0, 63.9)), memory(feedback.cfg, (0, 64.1))
+    assert feedback.accepted(over, full, rows(), 2.0, False) is None
+    assert feedback.accepted(full, memory(feedback.cfg, (0, 63.5)), rows(), 2.0, False) == 1.0
+
+
 def test_without_a_target_nothing_is_learned(feedback):
     nothing = Rows.of(rows().ids, np.full_like(rows().ids, -100))
     with pytest.raises(UserError, match="there is no target to learn from"):
