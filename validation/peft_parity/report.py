@@ -12,11 +12,11 @@ from validation.parity.report import share
 from validation.peft_parity.cases import cases_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "peft-parity.md"
-COLUMNS = (("trained parameters", "names, frozen base"), ("frozen base", "names, frozen base"), ("package", "merge, unmerge"),
-           ("adapter", "files both ways"), ("logits", "logits"), ("loss", "loss"), ("gradient of", "gradients"),
-           ("2 steps, eps 0.001", "2 steps, eps 1e-3"), ("2 steps, eps 1e-08, decay 0.01, rms", "2 steps, eps 1e-8, rms"),
-           ("2 steps, eps 1e-08", "same, max"), ("10 steps, eps 1e-08, decay 0.01, rms", "10 steps, eps 1e-8, rms"),
-           ("10 steps, eps 1e-08", "10 steps, max"))
+COLUMNS = (("gradient of", "gradients"), ("after 2 steps, eps 0.001", "2 steps, eps 1e-3"),          # what names parameters comes first
+           ("after 2 steps, eps 1e-08, decay 0.01, rms", "2 steps, eps 1e-8, rms"), ("after 2 steps, eps 1e-08", "same, max"),
+           ("after 10 steps, eps 1e-08, decay 0.01, rms", "10 steps, eps 1e-8, rms"), ("after 10 steps, eps 1e-08", "10 steps, max"),
+           ("package", "merge, unmerge"), (" adapter ", "files both ways"), ("logits", "logits"), ("loss", "loss"),
+           ("trained parameters", "names, frozen base"), ("frozen base", "names, frozen base"))
 INTRODUCTION = """# Adapters beside PEFT
 
 Written by `python -m validation.peft_parity --write-docs`; not edited by hand. Cells: error of the worst tensor, and the gate that it
@@ -32,7 +32,7 @@ Device: {device}, {driver}. {passed} of {total} comparisons pass, of {cases} ada
 
 def column_of(quantity: str) -> str:
     """The column of a quantity."""
-    return next(column for part, column in sorted(COLUMNS, key=lambda pair: " steps" not in pair[0]) if part in quantity)
+    return next(column for part, column in COLUMNS if part in quantity)
 
 
 def worst(records: Iterable[Record]) -> dict[tuple[str, str], dict[str, Record]]:
