@@ -16,6 +16,7 @@ from pipelines.memory import memory_line, refuse_hopeless, table_of
 from pipelines.progress import duration
 from pipelines.stage import Artefact, Context
 from pipelines.stages import coherent_memory, coherent_package
+from pipelines.stages.adapters import base_line
 from pipelines.stages.packages import batches, start_model, tokenizer_of
 from pipelines.stages.tokenize import TRAIN, VALIDATION
 
@@ -143,7 +144,7 @@ def plan_memory(found: Forecast, context: Context, model: Model, train: BatchStr
     if need.total > budget.free:
         tried = sorted(alternatives(planner, config.train, shapes, budget.free), key=lambda one: one.need.total > budget.free)
         lines += table_of(tried[:SUGGESTED], budget.free)
-    found.parts["memory"] = lines
+    found.parts["memory"] = [*filter(None, [base_line(model)]), *lines]
     return need
 
 

@@ -27,8 +27,9 @@ def adapter_of(place, run: str) -> bytes:
 
 @pytest.mark.parametrize("kind", ["lora", "pissa"])
 def test_a_plan_measures_steps_of_an_adapter_and_leaves_no_run(started, kind):
-    ended = started.call("plan", *WORDS, f"peft={kind}", "peft.rank=2")
+    ended = started.call("plan", *WORDS, f"peft={kind}", "peft.rank=2", "precision.base=int8")
     assert ended.status == 0 and " ms a step" in ended.out, ended.err
+    assert "  base: int8 for 4 weights, " in ended.out and ": saves " in ended.out
     assert not started.runs("finetune")
 
 
