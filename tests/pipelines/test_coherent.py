@@ -44,6 +44,17 @@ def test_train_finetune_and_chat(rows, monkeypatch):  # noqa: F811
     assert other.status == 2 and "the chat state was made with other weights" in other.err
 
 
+def test_chat_takes_what_its_message_says_to_type(rows, monkeypatch):  # noqa: F811
+    """model.config counts in a conversation too."""
+    from tests.coherent_v9.small import talker
+
+    talker(rows.path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("to be\n"))
+    allowed = ["coherent.hebbian_writes=true", "model.config.allow_untrained_hebbian_writer=true"]
+    talked = rows.call("chat", "model=local", "model.path=talker", "generate.max_new_tokens=2", *allowed)
+    assert talked.status == 0, talked.err
+
+
 def changed(before, after) -> set[str]:
     """Which groups of tensors differ between two packages."""
     from hierarchos.models.coherent_v9.package import load
