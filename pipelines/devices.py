@@ -37,6 +37,7 @@ def open_selected(config: DeviceConfig) -> Device:
     device = open_device(selector(config.select), config.validation)
     if config.max_submit_ms is not None:
         device.max_submit_seconds = config.max_submit_ms / 1000
+    device.split = config.split_products
     return device
 
 

@@ -22,6 +22,7 @@ from hierarchos.kernels.gemm_half import Tile
 from hierarchos.kernels.gemm_layout import product_of
 from hierarchos.kernels.half import from_bits, to_bits
 from hierarchos.kernels.launch import Lowering, Operand, row_major
+from hierarchos.kernels.matrix_units import matrix_shape
 from hierarchos.vulkan import open_device
 from validation.bench_gemm import parse
 
@@ -69,7 +70,7 @@ class Case:
 
     def chosen(self) -> tuple[Tile, int]:
         product, _, _ = product_of(self.op, [o for _, o in self.inputs], self.output[1], self.profile)
-        return gemm_half.choose_tile(product, self.transposes, gemm_half.matrix_shape(self.profile, self.dtype), self.result, self.profile)
+        return gemm_half.choose_tile(product, self.transposes, matrix_shape(self.profile, self.dtype), self.result, self.profile)
 
     def seconds(self, tile: Tile, splits: int = 1) -> float:
         repeats = max(2, min(100, int(4e12 / (2.0 * self.m * self.n * self.k))))
@@ -116,7 +117,7 @@ class Case:
 
 def fits(tile: Tile, case: Case) -> bool:
     """Whether the device has the shared memory for a tile, and each invocation something to load."""
-    shape, loads = gemm_half.matrix_shape(case.profile, case.dtype), 8 * tile.subgroups * case.profile.subgroup
+    shape, loads = matrix_shape(case.profile, case.dtype), 8 * tile.subgroups * case.profile.subgroup
     return tile.shared_bytes(*case.transposes, shape[0]) <= case.profile.shared_bytes and min(tile.m, tile.n) * tile.k >= loads
 
 

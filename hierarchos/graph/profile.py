@@ -19,6 +19,7 @@ def profile_of(device) -> Profile:
         features=frozenset(info.features),
         chunk_bytes=CPU_CHUNK_BYTES if info.software else gpu_chunk_bytes(info.heap_bytes),
         matrices=info.matrices,
+        split=getattr(device, "split", True),       # a description of a device will do for plans
         tuned=tuple(sorted(getattr(device, "tuned", {}).items())),   # a description of a device will do for plans
     )
 

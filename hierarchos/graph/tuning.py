@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from hierarchos.graph.binding import bind, shader_named
 from hierarchos.graph.plan import Plan, plan_program
 from hierarchos.graph.profile import profile_of
-from hierarchos.kernels import gemm_gpu
+from hierarchos.kernels import gemm_gpu, gemm_split
 from hierarchos.kernels.gemm_gpu import ProductShape, Tile
 from hierarchos.kernels.gemm_layout import Matrix, Product
+from hierarchos.kernels.gemm_split import SplitTile
 from hierarchos.kernels.launch import In, Launch, Lowering, Operand, Out, Profile, row_major
 from hierarchos.vulkan.errors import OutOfMemory
 from hierarchos.vulkan.pipeline_cache import cache_file
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from hierarchos.graph.layout import StoreLayout
     from hierarchos.graph.tensor import Graph
 
-Choice = tuple[Tile, int]
+Choice = tuple[Tile | SplitTile, int]
 HYSTERESIS = 0.98                                   # of the model's time: what a measured choice has to stay below
 MOST_CANDIDATES = 24
 PROMISING = 2.5                                     # times the model's best: candidates beyond are not measured
@@ -39,7 +40,7 @@ MOST_BYTES = 2 << 30                                # operands of a product that
 
 def tuning_file(device) -> Path:
     """The file of this device and driver, and of these kernels."""
-    kernels = shader_named("gemm_gpu").digest[:8]
+    kernels = shader_named("gemm_gpu").digest[:4] + shader_named("gemm_split").digest[:4]
     return device.cache_folder / "tuning" / f"{cache_file(device.info, device.cache_folder).stem}-{kernels}.json"
 
 
@@ -69,8 +70,8 @@ def products(plan: Plan) -> list[ProductShape]:
     found: dict[str, ProductShape] = {}
     for lowering in plan.placement.lowerings.values():
         for item in lowering.launches:
-            if isinstance(item, Launch) and item.shader == "gemm_gpu" and item.label.startswith("gemm "):
-                _, layout, sizes, *parts = item.label.split()
+            if isinstance(item, Launch) and item.shader in ("gemm_gpu", "gemm_split") and item.label.startswith("gemm "):
+                layout, sizes, *parts = item.label.removeprefix("gemm ").removeprefix("split ").split()
                 m, n, k = map(int, sizes.split("x"))
                 shape = ProductShape(layout, m, n, k, item.groups[2] // (int(parts[1]) if parts else 1))
                 found[shape.key] = shape
@@ -79,14 +80,23 @@ def products(plan: Plan) -> list[ProductShape]:
 
 def candidates(shape: ProductShape, profile: Profile) -> list[Choice]:
     """Tiles and parts worth measuring, the model's choice first."""
-    tiles = [tile for tile in (*gemm_gpu.TILES, *gemm_gpu.MORE_TILES)
+    plain = [tile for tile in (*gemm_gpu.TILES, *gemm_gpu.MORE_TILES)
              if tile.shared_bytes <= profile.shared_bytes and tile.invocations <= 1024]
-    pairs = [(tile, parts) for tile in tiles for parts in gemm_gpu.SPLITS
+    split = [tile for tile in gemm_split.fitting((*gemm_split.TILES, *gemm_split.MORE_TILES), profile)
+             if gemm_split.usable(shape.k, shape.batch, profile)]
+    pairs = [(tile, parts) for tile in (*split, *plain) for parts in gemm_gpu.SPLITS
              if parts == 1 or (shape.k >= parts * gemm_gpu.SHORTEST_PART and parts * shape.m * shape.n * shape.batch * 4 <= MOST_BYTES)]
-    first = gemm_gpu.choose_tile(shape.m, shape.n, shape.k, shape.batch, profile)
-    guess = {pair: gemm_gpu.microseconds(*pair, shape.m, shape.n, shape.k, shape.batch, profile) for pair in pairs}
+    first = gemm_gpu.expected(shape, profile)
+    guess = {pair: guessed(pair, shape, profile) for pair in pairs}
     others = sorted((pair for pair in pairs if pair != first and guess[pair] <= PROMISING * guess.get(first, 0)), key=guess.__getitem__)
     return [first, *others[:MOST_CANDIDATES]]
+
+
+def guessed(pair: Choice, shape: ProductShape, profile: Profile) -> float:
+    """Microseconds by the model of the kernel."""
+    if isinstance(pair[0], SplitTile):
+        return gemm_split.microseconds(*pair, shape.m, shape.n, shape.k, profile)
+    return gemm_gpu.microseconds(*pair, shape.m, shape.n, shape.k, shape.batch, profile)
 
 
 def tuned_plan(graph: Graph, device, layout: StoreLayout | None) -> Plan:

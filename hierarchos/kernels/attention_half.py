@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from hierarchos.kernels.attention_arguments import constants, optional, pairs
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
-from hierarchos.kernels.gemm_half import matrix_shape
 from hierarchos.kernels.half_shader import half_shader
 from hierarchos.kernels.launch import U32, Argument, In, Launch, Lowering, Operand, Out, Profile, Work
+from hierarchos.kernels.matrix_units import matrix_shape
 from hierarchos.kernels.widen import lower_widened
 
 SUBGROUPS = 4                                       # of a workgroup

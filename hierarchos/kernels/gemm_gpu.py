@@ -1,12 +1,14 @@
-"""Matrix products on GPUs: tile and split choice, and launches of gemm_gpu, gemm_reduce and gemv."""
+"""Matrix products on GPUs: choice of kernel, tile and split, and launches of gemm_gpu, gemm_reduce and gemv."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
 
+from hierarchos.kernels import gemm_split
 from hierarchos.kernels.copy import fold_groups
 from hierarchos.kernels.gemm_arguments import arguments, lies_along
 from hierarchos.kernels.gemm_layout import Matrix, Product
+from hierarchos.kernels.gemm_split import SplitTile
 from hierarchos.kernels.launch import F32, U32, Launch, Profile, Work
 
 VECTOR_ROWS = 4                                     # up to so many rows of A, weights are read once, line by line
@@ -117,21 +119,35 @@ def lower(product: Product, profile: Profile, workspace: int) -> tuple[list[Laun
     return launches(product, *choice(shape, profile), profile, workspace)
 
 
-def choice(shape: ProductShape, profile: Profile) -> tuple[Tile, int]:
-    """Tile and parts of a product: what was measured on the device, else what the model says."""
+def choice(shape: ProductShape, profile: Profile) -> tuple[Tile | SplitTile, int]:
+    """Tile and parts of a product: what was measured on the device, else what the models say."""
     measured = tuned(profile.tuned).get(shape.key)
-    return measured or choose_tile(shape.m, shape.n, shape.k, shape.batch, profile)
+    if measured and (isinstance(measured[0], Tile) or gemm_split.usable(shape.k, shape.batch, profile)):
+        return measured
+    return expected(shape, profile)
+
+
+def expected(shape: ProductShape, profile: Profile) -> tuple[Tile | SplitTile, int]:
+    """The choice that takes the least time by the models of both kernels; a pure function of the shape and the profile."""
+    sizes = shape.m, shape.n, shape.k
+    plain = choose_tile(*sizes, shape.batch, profile)
+    if not gemm_split.usable(shape.k, shape.batch, profile):
+        return plain
+    split = gemm_split.choose(*sizes, profile)
+    return split if gemm_split.microseconds(*split, *sizes, profile) < microseconds(*plain, *sizes, shape.batch, profile) else plain
 
 
 @cache
-def tuned(entries: tuple[tuple[str, tuple[int, ...]], ...]) -> dict[str, tuple[Tile, int]]:
+def tuned(entries: tuple[tuple[str, tuple[int, ...]], ...]) -> dict[str, tuple[Tile | SplitTile, int]]:
     """`Profile.tuned` as choices; what no longer names a tile is left out."""
-    known = {tile.numbers: tile for tile in (*TILES, *MORE_TILES)}
+    known = {tile.numbers: tile for tile in (*TILES, *MORE_TILES, *gemm_split.TILES, *gemm_split.MORE_TILES)}
     return {key: (known[tuple(numbers)], parts) for key, (*numbers, parts) in entries if tuple(numbers) in known}
 
 
-def launches(product: Product, tile: Tile, splits: int, profile: Profile, workspace: int) -> tuple[list[Launch], int]:
+def launches(product: Product, tile: Tile | SplitTile, splits: int, profile: Profile, workspace: int) -> tuple[list[Launch], int]:
     """A product with this tile and so many parts of K."""
+    if isinstance(tile, SplitTile):
+        return gemm_split.launches(product, tile, splits, profile, workspace)
     transpose_a, transpose_b = lies_along(product.a, product.m), lies_along(product.b, product.k)
     name = f"gemm {'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'} {product.m}x{product.n}x{product.k}"
     splits = -(-product.k // part_length(product.k, splits, tile))     # rounding up may leave the last ones empty

@@ -11,6 +11,7 @@ from hierarchos.kernels.gemm_gpu import SHORTEST_PART, reduce_launch
 from hierarchos.kernels.gemm_layout import Matrix, Product, product_of
 from hierarchos.kernels.half_shader import half_shader
 from hierarchos.kernels.launch import U32, Launch, Lowering, Operand, Profile, Work
+from hierarchos.kernels.matrix_units import matrix_shape
 from hierarchos.kernels.widen import lower_widened
 
 SPLITS = (1, 2, 4, 8, 16)
@@ -54,12 +55,6 @@ TILES = (Tile(128, 128, 64, 64, 64, 1, (1.73e6, 1.94e6, 1.96e6, 1.9e6)),
          Tile(64, 64, 32, 32, 32, 2, (1.20e6, 1.09e6, 1.44e6, 1.1e6), 6),
          Tile(32, 32, 32, 16, 16, 2, (0.55e6,) * 4, 8))
 EPILOGUE = 192                                      # k whose products take as long as storing the outputs
-
-
-def matrix_shape(profile: Profile, dtype: str) -> tuple[int, int, int] | None:
-    """(m, n, k) of the device's matrices for a half format: the most cubic of them; None without matrix units."""
-    shapes = [shape for format_, *shape in profile.matrices if format_ == dtype]
-    return tuple(max(shapes, key=lambda s: (s[0] * s[1], s))) if shapes else None
 
 
 def lower_half_matmul(op, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hierarchos.kernels.gemm_half import lower_half_product, matrix_shape
+from hierarchos.kernels.gemm_half import lower_half_product
 from hierarchos.kernels.gemm_layout import Matrix, Product
 from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Out, Profile, Work
 from hierarchos.kernels.lm_head import Chunk, bias_gradient, chunk_rows, row_kernel, workgroup
+from hierarchos.kernels.matrix_units import matrix_shape
 from hierarchos.kernels.widen import cast_launch, lower_widened
 
 

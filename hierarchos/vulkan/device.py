@@ -49,7 +49,8 @@ class Device:
     max_submit_seconds: bound of the estimated device time of one command buffer; None for no bound.
     reorder: whether recordings may reorder independent commands (a software device gains nothing by it).
     Both apply to recordings made afterwards. autotune: whether programs compiled afterwards have their matrix products measured
-    (hierarchos/graph/tuning.py); tuned: what was chosen, which all plans follow."""
+    (hierarchos/graph/tuning.py); tuned: what was chosen, which all plans follow. split: whether programs compiled afterwards may take
+    their fp32 products on half-precision matrix units (kernels/gemm_split.py)."""
 
     def __init__(self, instance: Instance, info: DeviceInfo, faults: Sequence[FailSubmit | FailAllocation], folder: Path):
         self.instance, self.info, self.cache_folder = instance, info, folder
@@ -58,6 +59,7 @@ class Device:
         self.max_submit_seconds: float | None = SUBMIT_SECONDS[info.kind]
         self.reorder = not info.software
         self.autotune, self.tuned = False, dict[str, tuple[int, ...]]()
+        self.split = True
         self.physical = instance.physical_devices()[info.index]
         family, self.timestamp_bits = queue_family(self.physical)
         self.handle = self._create(family)

@@ -20,6 +20,10 @@ class DeviceConfig:
     """Measures the tiles of matrix products before training, once for each product, device and driver; the choices are kept in the cache
     and in run.json, and a resumed run follows them. They change results by rounding. null: on GPUs, not on software devices."""
 
+    split_products: bool = setting(True)
+    """fp32 matrix products as three products of float16 halves on matrix units, where the device has them and they are faster. The error
+    stays below that of PyTorch's fp32; false: fp32 multiply-adds throughout."""
+
     ignore_heap: bool = setting(False)
     """Starts a run that needs more memory than the driver reports. Some give more than they report: Mesa 22.3's software driver does."""
 

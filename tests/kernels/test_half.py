@@ -12,10 +12,11 @@ from hierarchos.graph.program import compile_program
 from hierarchos.graph.tensor import Graph, Spec
 from hierarchos.kernels import attention_half, gemm_half
 from hierarchos.kernels.attention_rule import AttentionRule
-from hierarchos.kernels.gemm_half import Tile, matrix_shape
+from hierarchos.kernels.gemm_half import Tile
 from hierarchos.kernels.half import HALVES, from_bits, round_to, to_bits
 from hierarchos.kernels.half_shader import bfloat_code, half_shader
 from hierarchos.kernels.launch import Operand, Profile, row_major
+from hierarchos.kernels.matrix_units import matrix_shape
 from hierarchos.kernels.spirv import instructions
 from validation.bench_half import Case
 

@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     cases = [case for name in options.names or names() for case in cases_of(name) if not options.case or options.case in case.name]
     started, records = time.monotonic(), []
-    for found in run(cases, Plan(options.device, options.orders or ORDERS, options.cached), options.jobs):
+    for found in run(cases, Plan(options.device, options.orders or ORDERS, options.cached, options.split), options.jobs):
         records += found
         print(line(found), file=sys.stderr if options.json else sys.stdout, flush=True)
         if options.write_records:
@@ -28,11 +28,14 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         print(json.dumps([record.as_dict() for record in records], indent=1))
     write(options, records)
-    failed, minutes = sum(not record.passed for record in records), (time.monotonic() - started) / 60
+    missed, minutes = [record for record in records if not record.passed], (time.monotonic() - started) / 60
     where = f" on {records[0].device} ({records[0].driver})" if records else ""
-    print(f"{len(records) - failed} of {len(records)} comparisons in {len(cases)} variants pass{where}; {minutes:.1f} minutes, "
+    for record in missed:
+        print(f"missed: {record.model_type}: {record.variant}: {record.quantity}: error {record.error:.2e}, gate {record.gate:.2e}",
+              file=sys.stderr)
+    print(f"{len(records) - len(missed)} of {len(records)} comparisons in {len(cases)} variants pass{where}; {minutes:.1f} minutes, "
           f"{options.jobs} at a time", file=sys.stderr)
-    return 1 if failed or not records else 0
+    return 1 if missed or not records else 0
 
 
 def keep(records: list) -> None:
@@ -62,6 +65,7 @@ def parse(arguments: list[str] | None):
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that share the variants")
     parser.add_argument("--orders", type=int, help="orders in which float32 PyTorch runs AdamW with eps 1e-8 (1: only its own)")
     parser.add_argument("--cached", metavar="FOLDER", help="compare with what validation.parity.portable wrote there; needs no torch")
+    parser.add_argument("--split", action="store_true", help="every product as halves on matrix units, however small")
     parser.add_argument("--json", action="store_true", help="print the records as a JSON list")
     parser.add_argument("--write-docs", action="store_true", help="write docs/parity.md")
     parser.add_argument("--write-records", action="store_true", help="write what passed into hierarchos/models/records.json")

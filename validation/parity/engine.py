@@ -189,3 +189,17 @@ def open_engine(selector: str):
     from hierarchos.vulkan import open_device
 
     return VulkanEngine(open_device(selector))
+
+
+def split_all() -> None:
+    """Has every product computed on matrix units that can be, also those too small for it to pay."""
+    from hierarchos.kernels import gemm_gpu, gemm_split
+
+    plain = gemm_gpu.expected
+
+    def split(shape, profile):
+        if not gemm_split.usable(shape.k, shape.batch, profile):
+            return plain(shape, profile)
+        return next(tile for tile in gemm_split.fitting(gemm_split.TILES, profile) if tile.m == 64), 1
+
+    gemm_split.SHORTEST, gemm_gpu.expected = 1, split

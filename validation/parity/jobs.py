@@ -16,19 +16,23 @@ THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"       # o
 
 @dataclass(frozen=True)
 class Plan:
-    """device: as `open_engine` takes it. orders: of float32 PyTorch. folder: of portable results, in place of Transformers."""
+    """device: as `open_engine` takes it. orders: of float32 PyTorch. folder: of portable results, in place of Transformers. split: every
+    product that can be is computed on matrix units."""
 
     device: str
     orders: int
     folder: str | None = None
+    split: bool = False
 
 
 class Worker:
     """One process: an engine, and who says what is expected."""
 
     def __init__(self, plan: Plan):
-        from validation.parity.engine import open_engine
+        from validation.parity.engine import open_engine, split_all
 
+        if plan.split:
+            split_all()
         self.plan, self.engine = plan, open_engine(plan.device)
         self.expect = self.portable() if plan.folder else self.transformers()
 
