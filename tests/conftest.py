@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -37,3 +38,12 @@ def tiny_trainer(device, tmp_path, tiny_model):
         return Trainer(model, settings, batches, validation, device, tmp_path / folder, seed=seed, observer=observer)
 
     return make
+
+
+def pytest_itemcollected(item) -> None:
+    """`-k BR07` finds the tests of a public complaint by its number (tests/pains.py)."""
+    from tests.pains import numbers_of
+
+    name, _, row = item.name.partition("[")
+    path = item.path.relative_to(Path(__file__).parent).as_posix()
+    item.extra_keyword_matches.update(numbers_of(path, name, row.removesuffix("]")))

@@ -31,7 +31,8 @@ def test_page_of_a_run_has_curves_texts_time_memory_and_settings(place):
     ended = place.call("report", "run")
     assert (ended.status, ended.out) == (0, "run/report.html\n")
     text = page_at(place.path / "run/report.html")
-    for title in ("Loss", "Gradient norm", "Learning rate", "Time by stage", "GPU time of step 2 16", "Device memory of training"):
+    for title in ("Loss", "Gradient norm", "Learning rate", "Time by stage", "GPU time of a step of 2 x 16 tokens",
+                  "Device memory of training"):
         assert f">{title}" in text, title
     assert "stopped after data.max_rows=39" in text and "&lt;i&gt;one &amp; two" in text
     assert "<td>train.steps</td><td>null</td><td>4</td>" in text

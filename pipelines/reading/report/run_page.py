@@ -114,9 +114,15 @@ def kernel_bars(path: Path) -> list[str]:
         for program, kernels in json.loads(file.read_text(encoding="utf-8")).items():
             total = sum(one["ms"] for one in kernels.values()) or 1.0
             largest = sorted(kernels.items(), key=lambda item: -item[1]["ms"])[:KERNELS]
-            found.append(bars(f"GPU time of {program}: {total:.3g} ms", [
+            found.append(bars(f"GPU time of a {shape_of(program)}: {total:.3g} ms", [
                 (f"{name} x{one['calls']}", one["ms"], f"{one['ms']:.3f} ms, {one['ms'] / total:.0%}") for name, one in largest]))
     return found
+
+
+def shape_of(program: str) -> str:
+    """A program as people call it: "step 4 64" is a step of 4 x 64 tokens."""
+    name, *sizes = program.split()
+    return f"{name} of {' x '.join(sizes)} tokens" if sizes else name
 
 
 def memory_bars(manifest: dict) -> str:
