@@ -6,6 +6,7 @@ device and driver every bit of the losses, weights and texts; on another one the
 """
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -44,9 +45,12 @@ def understood(words: list[str], usual: float) -> tuple[Path, float, str | None]
 def number(text: str) -> float:
     """A tolerance."""
     try:
-        return float(text)
+        tolerance = float(text)
     except ValueError:
-        raise UserError(f"--tolerance takes a number, not {text or 'nothing'}", where="command line", command="--tolerance 1e-3") from None
+        tolerance = math.nan
+    if not 0 <= tolerance < math.inf:
+        raise UserError(f"--tolerance takes a number from 0 on, not {text or 'nothing'}", where="command line", command="--tolerance 1e-3")
+    return tolerance
 
 
 def run_directory(word: str) -> Path:

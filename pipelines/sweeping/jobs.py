@@ -68,8 +68,15 @@ def expand(request: Request) -> list[list[str]]:
     parser = OverridesParser.create(config_loader=hydra_for(request.folders).config_loader)        # which knows what glob(...) matches
     parsed = parser.parse_overrides(list(request.overrides))
     fixed = [override for override in parsed if not override.is_sweep_override() or override.is_discrete_sweep()]
+    raise_all([no_value(override.input_line) for override in fixed if override.is_discrete_sweep() and not list(override.sweep_iterator())])
     ours = [override for override in fixed if not override.key_or_group.startswith("hydra")]
     return [list(words) for words in BasicSweeper.split_arguments(ours, None)[0]]
+
+
+def no_value(word: str) -> UserError:
+    """A range or a glob that is empty."""
+    hint = "no file has such a name" if "glob(" in word else "a range ends before its second number"
+    return UserError(f"{word} has no value", where="command line", hint=hint)
 
 
 def freeze(folder: Path, jobs: Sequence[SweepJob], typed: Sequence[str], swept: Sequence[str]) -> None:
