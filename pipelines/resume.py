@@ -38,7 +38,7 @@ def find(which: str, pipeline: str, outputs: Path) -> Earlier:
         near = nearest(path.name, [other.name for other in runs(outputs, pipeline)], 0.5)
         close = str(outputs / pipeline / near) if near else nearest(which, ["latest", "last", "newest"]) and "latest"
         raise UserError(f"there is no run directory {which}", where="run.resume", nearest=close or None)
-    manifest = read_manifest(path)
+    manifest = read_manifest(path, "run.resume")
     if manifest["pipeline"] != pipeline:
         raise UserError(f"{path} is a run of {manifest['pipeline']}, not of {pipeline}", where="run.resume",
                         command=f"hierarchos {manifest['pipeline']} run.resume={path}")

@@ -78,15 +78,21 @@ class RunDirectory:
             self.lock.release()
 
 
-def read_manifest(path: Path) -> dict:
-    """run.json of a directory; UserError where there is none."""
+def read_manifest(path: Path, where: str = "command line") -> dict:
+    """run.json of a directory; UserError where there is none. where: what named the directory."""
+    manifest = manifest_at(path)
+    if manifest is None:
+        raise UserError(f"{path} is not a run directory", where=where, hint="it has no run.json that can be read")
+    return manifest
+
+
+def manifest_at(path: Path) -> dict | None:
+    """run.json of a directory; None where there is none that can be read."""
     try:
         manifest = json.loads((path / "run.json").read_text(encoding="utf-8"))
-        if {"pipeline", "status"} <= set(manifest):
-            return manifest
+        return manifest if {"pipeline", "status"} <= set(manifest) else None
     except (OSError, ValueError, TypeError):
-        pass
-    raise UserError(f"{path} is not a run directory", where="run.resume", hint="it has no run.json that can be read")
+        return None
 
 
 def read_overrides(path: Path) -> list[str]:
@@ -110,8 +116,9 @@ def read_config(path: Path) -> dict:
 
 
 def damaged(path: Path, name: str) -> UserError:
-    """A run directory that lacks what resuming needs."""
-    return UserError(f"{path / name} cannot be read", where="run.resume", hint="without it the run cannot go on; start a new one")
+    """A run directory that lacks what resuming and reading need."""
+    return UserError(f"{name} of {path} cannot be read", where="run directory",
+                     hint="without it the run can neither go on nor be looked at; start a new one")
 
 
 def status_of(path: Path) -> str:
@@ -121,8 +128,8 @@ def status_of(path: Path) -> str:
 
 
 def runs(outputs: Path, pipeline: str) -> list[Path]:
-    """Run directories of a pipeline, oldest first."""
-    return sorted(path.parent for path in (outputs / pipeline).glob("*/run.json"))
+    """Run directories of a pipeline, oldest first; one whose run.json is damaged stops no other."""
+    return sorted(path.parent for path in (outputs / pipeline).glob("*/run.json") if manifest_at(path.parent) is not None)
 
 
 def now() -> str:

@@ -130,6 +130,12 @@ def test_failed_job_is_tried_again_in_its_own_directory(place):
     assert learned(place) == ["1.0", "16.0"]
 
 
+def test_damaged_run_of_another_day_stops_no_sweep(place):
+    place.write("outputs/fake/2026-01-01_000000_abcdef/run.json", '{"pipeline": "fa')
+    assert place.call(*SWEEP, "train.learning_rate=1,2").status == 0
+    assert place.call(*SWEEP, "train.learning_rate=1,2").status == 0 and {row["status"] for row in rows(place)} == {"done before"}
+
+
 def test_retries_end(place):
     assert place.call(*SWEEP, "train.learning_rate=13,2", "sweep.retries=2").status == 3
     assert [(row["tries"], row["exit"]) for row in rows(place)] == [(3, 3), (1, 0)]
