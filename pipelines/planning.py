@@ -10,6 +10,7 @@ from pipelines.settings.problems import raise_all
 from pipelines.stage import Stage
 from pipelines.stages import STAGES
 
+READ_PACKAGES = ("evaluate", "generate", "choices")
 INTERFACE = ("name", "groups", "inputs", "cached", "uses_device", "check", "key", "run")
 
 
@@ -54,6 +55,21 @@ def order_errors(stages: Sequence[Stage]) -> list[UserError]:
     return found
 
 
+def package_errors(names: Sequence[str], config: Config) -> list[UserError]:
+    """Stages that read a package where none is: before export, or of a fresh model."""
+    for place, name in enumerate(names):
+        if name not in READ_PACKAGES or "export" in names[:place]:
+            continue
+        if "train" in names[:place]:
+            stages = ",".join([*names[:place], "export", *(other for other in names[place:] if other != "export")])
+            return [UserError(f"{name} reads the package that export writes; there is no export before it", where="pipeline.stages",
+                              command=f"pipeline.stages=[{stages}]")]
+        if config.model.source == "fresh":
+            return [UserError(f"{name} needs a package; a fresh model has none", where="model.source",
+                              command="model=local model.path=FOLDER")]
+    return []
+
+
 def cut(stages: Sequence[Stage], until: str | None) -> list[Stage]:
     """The stages up to and with the one that a run ends at."""
     names = [stage.name for stage in stages]
@@ -68,6 +84,7 @@ def check_stages(stages: Sequence[Stage], config: Config) -> None:
     told = f"its stages: {', '.join(names)}"
     errors = [UserError(f"{name} is not a stage of this pipeline", where=where, nearest=nearest(name, names), hint=told)
               for where, name in asked if name not in names]
+    errors += package_errors(names, config)
     for stage in stages:
         try:
             stage.check(config)

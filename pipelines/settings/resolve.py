@@ -19,7 +19,6 @@ from pipelines.settings.values import LARGEST, check, convert
 
 INSTEAD = {"generate.prompt": "generate.prompts"}       # what need not be given where the other is
 WIDTHS = ("hidden_size", "n_embd", "d_model")        # of a config.json, by family
-READ_PACKAGES = ("evaluate", "generate", "choices")
 NEEDS = (("model", "local", "path"), ("model", "hub", "repo"), ("data", "files", "path"), ("data", "hub", "repo"),
          ("tokenizer", "file", "path"), ("tokenizer", "hub", "repo"))              # group, its source, the setting that this source needs
 
@@ -111,7 +110,7 @@ def conflicts(config: Config, required: set[str] = frozenset()) -> list[UserErro
     context = model.config.get("max_position_embeddings", model.config.get("n_positions"))
     if model.source == "fresh" and isinstance(context, int) and train.sequence_length > context:
         found.append(_conflict(f"train.sequence_length={train.sequence_length} is longer than the model's context of {context}"))
-    found += _model_conflicts(config, context) + _package_conflicts(config)
+    found += _model_conflicts(config, context)
     if Path(config.pipeline.name).name != config.pipeline.name or config.pipeline.name.startswith("."):
         found.append(_conflict(f"pipeline.name={config.pipeline.name} must be the name of one folder"))
     if config.export.path is not None and config.export.path == config.run.dir:
@@ -160,23 +159,6 @@ def _model_conflicts(config: Config, context: object) -> list[UserError]:
         found.append(_conflict("tokenizer.source=model needs a model that has one; a fresh one has none", "tokenizer.source=train"))
     if "generate" in config.pipeline.stages and isinstance(context, int) and new >= context:
         found.append(_conflict(f"generate.max_new_tokens={new} is longer than the model's context of {context}"))
-    return found
-
-
-def _package_conflicts(config: Config) -> list[UserError]:
-    """Stages that read a package where none is: before export, or of a fresh model."""
-    found, names = [], [str(stage) for stage in config.pipeline.stages]
-    for place, name in enumerate(names):
-        if name not in READ_PACKAGES or "export" in names[:place]:
-            continue
-        if "train" in names[:place]:
-            stages = ",".join([*names[:place], "export", *(other for other in names[place:] if other != "export")])
-            what = f"{name} reads the package that export writes; there is no export before it"
-            found.append(_conflict(what, f"pipeline.stages=[{stages}]"))
-            break
-        if config.model.source == "fresh":
-            found.append(_conflict(f"{name} needs a package; a fresh model has none", "model=local model.path=FOLDER"))
-            break
     return found
 
 

@@ -60,11 +60,11 @@ pipeline.name=../x must be the name of one folder
   nothing was started"""),
     line("evaluation of a fresh model", ["evaluate", "model=llama_tiny"], """\
 evaluate needs a package; a fresh model has none
-  configuration
+  model.source
   try  model=local model.path=FOLDER       nothing was started"""),
     line("a stage that reads what is not exported", ["train", "pipeline.stages=[acquire,tokenize,train,evaluate]"], """\
 evaluate reads the package that export writes; there is no export before it
-  configuration
+  pipeline.stages
   try  pipeline.stages=[acquire,tokenize,train,export,evaluate]
   nothing was started"""),
 ]
