@@ -33,7 +33,15 @@ def xielu(w: Weights, x: Tensor) -> Tensor:
     """p x^2 + x/2 above 0, n (exp(x) - 1 - x) + x/2 below; p = softplus(alpha_p), n = 1/2 + softplus(alpha_n)."""
     p = F.softplus(w.parameter("alpha_p", (1,), Constant(math.log(math.expm1(0.8)))))
     n = F.softplus(w.parameter("alpha_n", (1,), Constant(math.log(math.expm1(0.8 - BETA))))) + BETA
-    return F.where(F.gt(x, 0.0), p * x * x, n * (F.expm1(F.minimum(x, NEAREST)) - x)) + BETA * x
+    below = F.minimum(x, NEAREST)
+    return F.where(F.gt(x, 0.0), p * x * x, n * (curve(below) + (below - x))) + BETA * x
+
+
+def curve(x: Tensor) -> Tensor:
+    """exp(x) - 1 - x = 2 (t - x/2) + 2 t^2 / (1 - t), t = tanh(x / 2): only t's own rounding is as large as that of x."""
+    half = 0.5 * x
+    t = F.tanh(half)
+    return 2.0 * ((t - half) + t * t / (1.0 - t))
 
 
 def xielu_mlp(w: Weights, x: Tensor, inner: int, activation: str, bias: bool) -> Tensor:
