@@ -39,15 +39,15 @@ def own_share(case: Case, best: tuple[bool, float]) -> tuple[bool, float]:
     arrays = batch_arrays(case, case.config["vocab_size"])
     truth = cache(lambda: oracle.run(case, arrays, (SHORT, LONG, NOISY), double=True))
     error = cached(case, arrays, ("error", SHORT), lambda: {"error": short_error(case, arrays, truth())})["error"]
-    parts = cached(case, arrays, ("parts", LONG), lambda: {"share": np.array(long_share(case, arrays, truth()))})["share"]
-    usual, worst, late = None, 0.0, bool(error > SHORT_ERROR or parts > 1)
+    usual, worst, late = None, 0.0, bool(error > SHORT_ERROR)
     for noises in orders(case, arrays, oracle.ORDERS, truth):
         usual = usual or noises
         if noises is not usual:
             worst = max(worst, *shares(usual, noises))
         if (late, worst) > max(best, (False, ENOUGH)):
-            break
-    return late, worst
+            return late, worst
+    parts = cached(case, arrays, ("parts", LONG), lambda: {"share": np.array(long_share(case, arrays, truth()))})["share"]
+    return bool(late or parts > 1), worst
 
 
 def short_error(case: Case, arrays: dict, truth: oracle.Results) -> np.ndarray:
