@@ -108,8 +108,8 @@ class DataConfig:
     on_long_row: str = setting("split", choices=("split", "truncate", "drop", "error"))
     """What happens to a document longer than train.sequence_length; cut rows are counted."""
 
-    train_on_prompt: bool = setting(False)
-    """Whether the prompt part of prompt/completion and chat rows is trained too."""
+    train_on_prompt: bool | None = setting(None)
+    """Whether the prompt part of prompt/completion and chat rows is trained too. null: with coherent-v9, as its specification has it."""
 
     prompt_loss_weight: float = setting(1.0, at_least=0)
     """Where prompts are trained: how much their tokens count."""

@@ -40,7 +40,7 @@ class Tokenize(BaseStage):
         """What changes the tokens; where rows lie and how rows are laid into batches does not."""
         data = {name: value for name, value in dataclasses.asdict(config.data).items() if name not in NOT_CONTENT}
         data |= {"mix": mixture.content_settings(config.data)} if config.data.mix else {}
-        data["prompts"] = prompts(config)
+        data |= prompt_settings(config)
         places = ("path", "repo", "revision")
         tokenizer = {name: value for name, value in dataclasses.asdict(config.tokenizer).items() if name not in places}
         return {"data": data, "tokenizer": tokenizer, "sequence_length": config.train.sequence_length, "seed": config.run.seed,
@@ -149,16 +149,19 @@ def drawn(rows: Iterator[Row], data: DataConfig, report: RowReport, seed: int) -
         report.notice(f"data.max_rows={data.max_rows} of the {report.rows} rows that were read, through data.shuffle_buffer")
 
 
-def prompts(config: Config, folder: str | None = None) -> str:
-    """How prompts are written: as the model expects them in a conversation. folder: of its package, where it came from the Hub."""
+def prompt_settings(config: Config, folder: str | None = None) -> dict:
+    """How prompts are written, and whether they are trained, as the model's own kind has it where nothing else was said.
+    folder: of its package, where it came from the Hub."""
     from pipelines.stages.coherent_package import applies
 
-    return config.data.prompts if config.data.prompts != "auto" else "hierarchos" if applies(config, folder) else "plain"
+    data, own = config.data, applies(config, folder)
+    return {"prompts": data.prompts if data.prompts != "auto" else "hierarchos" if own else "plain",
+            "train_on_prompt": own if data.train_on_prompt is None else data.train_on_prompt}
 
 
 def with_prompts(config: Config, found: Mapping) -> Config:
-    """The configuration with `data.prompts` settled; found: facts of `acquire`."""
-    return dataclasses.replace(config, data=dataclasses.replace(config.data, prompts=prompts(config, found["model"])))
+    """The configuration with what `prompt_settings` settles; found: facts of `acquire`."""
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, **prompt_settings(config, found["model"])))
 
 
 def encode_options(config: Config) -> EncodeOptions:
@@ -168,7 +171,7 @@ def encode_options(config: Config) -> EncodeOptions:
     data = config.data
     weights = {name: getattr(data, name) for name in ("prompt_loss_weight", "response_loss_weight", "response_boundary_tokens",
                                                       "response_boundary_loss_weight", "min_response_tokens")}
-    return EncodeOptions(**weights, train_on_prompt=data.train_on_prompt, on_long_row=data.on_long_row,
+    return EncodeOptions(**weights, train_on_prompt=bool(data.train_on_prompt), on_long_row=data.on_long_row,
                          max_length=config.train.sequence_length, add_bos=data.add_bos,
                          chat_template=template_text(config.tokenizer.chat_template))
 

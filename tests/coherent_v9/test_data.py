@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from hierarchos.data.options import BatchOptions, EncodeOptions
 from hierarchos.data.portable_order import PortableStream, Shuffler
@@ -93,3 +94,18 @@ def test_other_forms_can_be_asked_for():
     assert pair_of(row, prompts="plain")[0] == "Instruction: Add\nResponse: "
     assert pair_of(row, prompt_template="{prompt} = ")[0] == "Add = "
     assert pair_of({"question": "Who?", "answer": "I"}, prompt_template="{prompt} - ")[0] == "Who? - "
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    (["model=coherent_v9_tiny"], ("hierarchos", True)),
+    (["model=llama_tiny"], ("plain", False)),
+    (["model=coherent_v9_tiny", "data.train_on_prompt=false"], ("hierarchos", False)),
+    (["model=llama_tiny", "data.train_on_prompt=true"], ("plain", True))])
+def test_prompts_are_trained_as_the_kind_of_model_has_it_unless_told(words, expected):
+    from pipelines.settings.compose import check_request, compose
+    from pipelines.settings.folders import Folders
+    from pipelines.settings.resolve import resolve
+    from pipelines.stages.tokenize import prompt_settings
+
+    found = prompt_settings(resolve(compose(check_request("train", words, Folders.find()))))
+    assert (found["prompts"], found["train_on_prompt"]) == expected
