@@ -17,13 +17,14 @@ def bench(names: list[str], as_json: bool = False, select: str = "auto", budget:
 
     compute: "fp32", "bf16" or "fp16", without a loss scale. Returns the exit status."""
     from hierarchos.vulkan import open_device
+    from pipelines.bench import coherent
     from pipelines.bench.profile import kernel_table, show
     from pipelines.bench.timing import time_workload
 
     for name in names:
         if name not in WORKLOADS:
-            raise UserError(f"{name} is not a workload", where="command line", nearest=nearest(name, WORKLOADS),
-                            hint="workloads: " + ", ".join(WORKLOADS))
+            raise UserError(f"{name} is not a workload", where="command line", nearest=nearest(name, [*WORKLOADS, coherent.NAME]),
+                            hint="workloads: " + ", ".join([*WORKLOADS, coherent.NAME]))
     rows = []
     with open_device(select) as device:
         device.autotune = not device.info.software  # as training does

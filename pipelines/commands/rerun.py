@@ -58,8 +58,16 @@ def run_directory(word: str) -> Path:
     path = Path(word).expanduser()
     if not (path / "run.json").is_file():
         beside = [str(other) for other in path.parent.glob("*") if (other / "run.json").is_file()]
-        raise UserError(f"{word} is not a run directory", where="command line", nearest=nearest(word, beside, 0.7), outcome=None)
+        raise UserError(f"{word} is not a run directory", where="command line", nearest=nearest(word, beside, 0.7),
+                        hint=f"it has no run.json; {runs_text(beside)}", outcome="nothing was started")
     return path
+
+
+def runs_text(beside: list[str]) -> str:
+    """What run directories there are beside the word that was given."""
+    if not beside:
+        return "runs are the folders in outputs/PIPELINE"
+    return "the newest here is " + max(beside, key=lambda one: (Path(one) / "run.json").stat().st_mtime)
 
 
 def rerun(path: Path, tolerance: float, device: str | None) -> int:
