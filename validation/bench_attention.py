@@ -21,7 +21,8 @@ from hierarchos.kernels import attention_tiles as tiles
 from hierarchos.kernels.attention_arguments import pairs
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
 from hierarchos.vulkan import open_device
-from validation.sweep_gemm import EMPTY, place
+from validation.device_time import EMPTY
+from validation.sweep_gemm import place
 
 SHAPES = ("1,2048,16,16,64", "8,1024,9,3,64", "4,512,9,3,64", "4,1024,32,4,64", "8,128,8,8,32", "1,2048,16,16,128")
 PRODUCTS = {"forward": 1.0, "dq": 1.5, "dkv": 2.0}  # operations of each kernel as multiples of the forward pass

@@ -9,7 +9,6 @@ A product is recorded many times in one submission, each after a barrier, as in 
 from __future__ import annotations
 
 import argparse
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +24,7 @@ from hierarchos.kernels.launch import Lowering, Operand, row_major
 from hierarchos.kernels.matrix_units import matrix_shape
 from hierarchos.vulkan import open_device
 from validation.bench_gemm import parse
+from validation.device_time import cuda_seconds, seconds_each
 
 LARGE = ["nn:4096,4096,4096", "nt:4096,4096,4096", "tn:4096,4096,4096"]
 STEP = ["nt:8192,3072,576", "nn:8192,576,3072", "tn:3072,576,8192", "nt:8192,960,576", "nt:8192,576,1536", "tn:576,1536,8192",
@@ -34,7 +34,6 @@ CANDIDATES = [(128, 128, 32, 64, 32, 2), (128, 128, 32, 64, 64, 2), (128, 128, 6
               (128, 96, 32, 64, 48, 2), (128, 96, 64, 64, 48, 1), (128, 192, 32, 64, 48, 1), (64, 96, 32, 32, 48, 2),
               (128, 256, 32, 64, 64, 1), (256, 128, 32, 64, 64, 1), (128, 64, 32, 32, 32, 2), (64, 64, 32, 32, 32, 2),
               (64, 64, 64, 32, 32, 2), (64, 128, 32, 32, 64, 2), (32, 32, 32, 16, 16, 2)]
-EMPTY = 40e-6                                       # seconds of a submission of nothing on the H200
 
 
 class Case:
@@ -74,15 +73,7 @@ class Case:
 
     def seconds(self, tile: Tile, splits: int = 1) -> float:
         repeats = max(2, min(100, int(4e12 / (2.0 * self.m * self.n * self.k))))
-        recording = self.device.record(self.commands(tile, splits) * repeats)
-        recording.run()
-        times = []
-        for _ in range(3):
-            begun = time.perf_counter()
-            recording.run()
-            times.append(time.perf_counter() - begun)
-        recording.close()
-        return (min(times) - EMPTY) / repeats
+        return seconds_each(self.device, self.commands(tile, splits), repeats)
 
     def error(self, tile: Tile, splits: int = 1) -> float:
         """Largest error, in units of the last place of a result of its size in the format, or absolute for f32."""
@@ -95,24 +86,14 @@ class Case:
         return float((np.abs(got - truth) / (1 if self.result == "f32" else np.maximum(1, np.abs(truth)))).max())
 
     def pytorch(self) -> float | None:
-        try:
-            import torch
-            assert torch.cuda.is_available()
-        except (ImportError, AssertionError):
-            return None
+        """Seconds of PyTorch's product of the same format; None without CUDA."""
+        return cuda_seconds(self.tensors, self.transposes)
+
+    def tensors(self) -> tuple:
+        import torch
+
         kind = torch.float16 if self.dtype == "f16" else torch.bfloat16
-        a, b = (torch.from_numpy(from_bits(x, self.dtype)).cuda().to(kind) for x in (self.a, self.b))
-        a, b = a.T if self.transposes[0] else a, b.T if self.transposes[1] else b
-        repeats, times = 10, []
-        for _ in range(4):
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            for _ in range(repeats):
-                torch.matmul(a, b)
-            stop.record()
-            torch.cuda.synchronize()
-            times.append(start.elapsed_time(stop) / repeats / 1e3)
-        return min(times)
+        return tuple(torch.from_numpy(from_bits(x, self.dtype)).cuda().to(kind) for x in (self.a, self.b))
 
 
 def fits(tile: Tile, case: Case) -> bool:

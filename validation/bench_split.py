@@ -10,7 +10,6 @@ rms against float64 in units of the rms of the result, beside those of our fp32 
 from __future__ import annotations
 
 import argparse
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +23,7 @@ from hierarchos.kernels.gemm_split import SplitTile
 from hierarchos.kernels.launch import Lowering, Operand, row_major
 from hierarchos.vulkan import open_device
 from validation.bench_gemm import parse
-from validation.bench_half import EMPTY
+from validation.device_time import cuda_seconds, seconds_each
 
 CUBES = ["nn:4096,4096,4096", "nt:4096,4096,4096", "tn:4096,4096,4096", "nn:1024,1024,1024"]
 STEP = ["nt:2048,3072,576", "nn:2048,576,3072", "tn:3072,576,2048", "tn:576,1536,2048", "nt:2048,576,1536", "nn:2048,1536,576",
@@ -67,15 +66,7 @@ class Case:
 
     def seconds(self, commands: list) -> float:
         repeats = max(2, min(100, int(2e12 / (2.0 * self.m * self.n * self.k))))
-        recording = self.device.record(commands * repeats)
-        recording.run()
-        times = []
-        for _ in range(3):
-            begun = time.perf_counter()
-            recording.run()
-            times.append(time.perf_counter() - begun)
-        recording.close()
-        return (min(times) - EMPTY) / repeats
+        return seconds_each(self.device, commands, repeats)
 
     def truth(self) -> np.ndarray:
         a, b = self.a.astype(np.float64), self.b.astype(np.float64)
@@ -88,23 +79,13 @@ class Case:
         return relative(got, truth)
 
     def pytorch(self) -> float | None:
-        try:
-            import torch
-            assert torch.cuda.is_available()
-        except (ImportError, AssertionError):
-            return None
-        a, b = (torch.from_numpy(x).cuda() for x in (self.a, self.b))
-        a, b = a.T if self.transposes[0] else a, b.T if self.transposes[1] else b
-        times = []
-        for _ in range(4):
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            for _ in range(10):
-                torch.matmul(a, b)
-            stop.record()
-            torch.cuda.synchronize()
-            times.append(start.elapsed_time(stop) / 1e4)
-        return min(times)
+        """Seconds of PyTorch's fp32 product; None without CUDA."""
+        return cuda_seconds(self.tensors, self.transposes)
+
+    def tensors(self) -> tuple:
+        import torch
+
+        return tuple(torch.from_numpy(x).cuda() for x in (self.a, self.b))
 
 
 def relative(got: np.ndarray, truth: np.ndarray) -> tuple[float, float]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from hierarchos.kernels.gemm_layout import product_of
 from hierarchos.kernels.launch import Lowering, Operand, row_major
 from hierarchos.vulkan import open_device
 from validation.bench_gemm import parse
+from validation.device_time import seconds_each
 
 STEP = ["nt:1024,768,256", "nt:1024,256,256", "nt:1024,1376,256", "nt:1024,256,688", "nn:1024,688,256", "nn:1024,256,1376",
         "nn:1024,256,256", "nn:1024,256,768", "tn:256,688,1024", "tn:1376,256,1024", "tn:256,256,1024", "tn:768,256,1024",
@@ -32,7 +32,6 @@ LARGER = ["nt:2048,960,576", "nt:2048,3072,576", "nt:2048,576,1536", "nn:2048,57
           "nn:1024,1024,1024", "nn:2048,2048,2048", "nn:4096,4096,4096", "nt:4096,4096,4096", "tn:4096,4096,4096"]
 CANDIDATES = [(128, 128, 8, 8, 8, 1), (128, 64, 16, 8, 8, 2), (128, 64, 32, 8, 8, 2), (64, 64, 32, 8, 8, 4), (64, 64, 32, 8, 4, 2),
               (64, 32, 32, 8, 4, 2), (32, 32, 32, 4, 4, 4), (32, 32, 32, 4, 4, 2)]      # besides those of gemm_gpu
-EMPTY = 40e-6                                       # seconds of a submission of nothing on the H200
 
 
 def candidates(k: int) -> list[tuple[Tile, int]]:
@@ -82,17 +81,10 @@ class Product:
         return bind(Lowering(tuple(launches), nbytes), self.inputs, [self.output], self.workspace, "gemm")
 
     def measure(self, choice) -> dict:
-        recording = self.device.record(self.commands(choice) * self.repeats)
-        recording.run()
-        times = []
-        for _ in range(4):
-            begun = time.perf_counter()
-            recording.run()
-            times.append(time.perf_counter() - begun)
-        recording.close()
+        seconds = seconds_each(self.device, self.commands(choice), self.repeats, 4)
         tile, splits = choice
         row = {"product": self.text, "tile": (tile.m, tile.n, tile.k, tile.each_m, tile.each_n, tile.slices), "splits": splits,
-               "us": 1e6 * (min(times) - EMPTY) / self.repeats}
+               "us": 1e6 * seconds}
         if self.truth is not None:
             got = np.frombuffer(bytes(self.device.download(self.output[0], 4 * self.m * self.n)), np.float32).reshape(self.m, self.n)
             row["error"] = float(np.abs(got - self.truth).max())

@@ -18,6 +18,7 @@ from hierarchos.graph.profile import profile_of
 from hierarchos.kernels import gemm_gpu, gemm_split
 from hierarchos.kernels.gemm_gpu import ProductShape, Tile
 from hierarchos.kernels.gemm_layout import Matrix, Product
+from hierarchos.kernels.gemm_parts import SHORTEST_PART
 from hierarchos.kernels.gemm_split import SplitTile
 from hierarchos.kernels.launch import In, Launch, Lowering, Operand, Out, Profile, row_major
 from hierarchos.vulkan.errors import OutOfMemory
@@ -85,7 +86,7 @@ def candidates(shape: ProductShape, profile: Profile) -> list[Choice]:
     split = [tile for tile in gemm_split.fitting((*gemm_split.TILES, *gemm_split.MORE_TILES), profile)
              if gemm_split.usable(shape.k, shape.batch, profile)]
     pairs = [(tile, parts) for tile in (*split, *plain) for parts in gemm_gpu.SPLITS
-             if parts == 1 or (shape.k >= parts * gemm_gpu.SHORTEST_PART and parts * shape.m * shape.n * shape.batch * 4 <= MOST_BYTES)]
+             if parts == 1 or (shape.k >= parts * SHORTEST_PART and parts * shape.m * shape.n * shape.batch * 4 <= MOST_BYTES)]
     first = gemm_gpu.expected(shape, profile)
     guess = {pair: guessed(pair, shape, profile) for pair in pairs}
     others = sorted((pair for pair in pairs if pair != first and guess[pair] <= PROMISING * guess.get(first, 0)), key=guess.__getitem__)

@@ -8,13 +8,12 @@ from hierarchos.kernels import gemm_split
 from hierarchos.kernels.copy import fold_groups
 from hierarchos.kernels.gemm_arguments import arguments, lies_along
 from hierarchos.kernels.gemm_layout import Matrix, Product
+from hierarchos.kernels.gemm_parts import SHORTEST_PART, START, part_count, part_length, reduce_launch, sum_microseconds
 from hierarchos.kernels.gemm_split import SplitTile
-from hierarchos.kernels.launch import F32, U32, Launch, Profile, Work
+from hierarchos.kernels.launch import U32, Launch, Profile, Work
 
 VECTOR_ROWS = 4                                     # up to so many rows of A, weights are read once, line by line
-LOCAL = 256
 LONGEST_CHAIN = 288                                 # FMAs in sequence
-SHORTEST_PART = 128                                 # k of one part of a split product, at least
 SPLITS = (1, 2, 4, 8, 16, 32)
 
 
@@ -85,8 +84,6 @@ MORE_TILES = (Tile(128, 128, 8, 8, 16, 1), Tile(128, 128, 16, 8, 16, 1), Tile(12
               Tile(256, 128, 8, 16, 8, 1), Tile(128, 64, 16, 8, 8, 1), Tile(64, 128, 16, 8, 16, 1), Tile(128, 64, 16, 16, 8, 1),
               Tile(64, 64, 32, 8, 8, 2), Tile(64, 128, 16, 8, 8, 1), Tile(128, 128, 16, 8, 8, 2), Tile(128, 128, 16, 8, 16, 2),
               Tile(128, 96, 16, 8, 12, 1), Tile(96, 128, 16, 12, 8, 1), Tile(64, 96, 16, 8, 12, 1), Tile(96, 64, 16, 12, 8, 1))
-START, SECOND_START = 2.7, 1.2                      # microseconds of a launch, and of adding the parts of a split product
-SECOND_BYTES = 1.26e6                               # that are added in a microsecond
 MOST_SUBGROUPS = 17.8                               # of a compute unit at a time
 
 
@@ -94,9 +91,8 @@ def microseconds(tile: Tile, splits: int, m: int, n: int, k: int, batch: int, pr
     """About how long a product takes: its busiest compute unit, and the sum of its parts."""
     waves = -(-tile.count(m, n) * batch * splits // max(1, profile.compute_units))
     resident = min(waves * tile.invocations / 32, MOST_SUBGROUPS)
-    operations = 2.0 * waves * tile.m * tile.n * part_length(k, splits, tile)
-    second = 0.0 if splits == 1 else SECOND_START + 4.0 * batch * m * n * (splits + 1) / SECOND_BYTES
-    return START + operations / (tile.rate * resident / (resident + tile.half)) + second
+    operations = 2.0 * waves * tile.m * tile.n * part_length(k, splits, tile.k)
+    return START + operations / (tile.rate * resident / (resident + tile.half)) + sum_microseconds(m, n, batch, splits)
 
 
 def choose_tile(m: int, n: int, k: int, batch: int, profile: Profile) -> tuple[Tile, int]:
@@ -150,7 +146,7 @@ def launches(product: Product, tile: Tile | SplitTile, splits: int, profile: Pro
         return gemm_split.launches(product, tile, splits, profile, workspace)
     transpose_a, transpose_b = lies_along(product.a, product.m), lies_along(product.b, product.k)
     name = f"gemm {'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'} {product.m}x{product.n}x{product.k}"
-    splits = -(-product.k // part_length(product.k, splits, tile))     # rounding up may leave the last ones empty
+    splits = part_count(product.k, splits, tile.k)
     if splits == 1:
         return [tiled_launch(product, tile, transpose_a, transpose_b, 1, name)], workspace
     part_bytes = 4 * product.batch * product.m * product.n
@@ -164,11 +160,6 @@ def launches(product: Product, tile: Tile | SplitTile, splits: int, profile: Pro
     return made, start + splits * part_bytes
 
 
-def part_length(k: int, splits: int, tile: Tile) -> int:
-    """k of each part but the last, in whole steps of the tile."""
-    return -(-k // (splits * tile.k)) * tile.k
-
-
 def block_length(part: int, tile: Tile) -> int:
     """k of one block of a sum over `part` k: equal blocks in whole steps, of at most LONGEST_CHAIN for each slice, or a step more."""
     count = -(-part // (LONGEST_CHAIN * tile.slices))
@@ -176,7 +167,7 @@ def block_length(part: int, tile: Tile) -> int:
 
 
 def tiled_launch(product: Product, tile: Tile, transpose_a: bool, transpose_b: bool, splits: int, name: str) -> Launch:
-    part = part_length(product.k, splits, tile)
+    part = part_length(product.k, splits, tile.k)
     block = block_length(part, tile)
     groups = (-(-product.n // tile.n), -(-product.m // tile.m), product.batch * splits)
     constants = (tile.invocations, tile.m, tile.n, tile.k, tile.each_m, tile.each_n, transpose_a, transpose_b,
@@ -184,16 +175,6 @@ def tiled_launch(product: Product, tile: Tile, transpose_a: bool, transpose_b: b
     more = (U32(splits), U32(part), U32(product.batch * product.m * product.n), U32(block))
     return Launch("gemm_gpu", groups, (*arguments(product, transpose_a, transpose_b), *more), constants, name,
                   product.operations, product.bytes_moved)
-
-
-def reduce_launch(product: Product, parts: Work, splits: int, profile: Profile) -> Launch:
-    x, y, _ = fold_groups(product.m * product.n, LOCAL, profile)
-    residual = product.residual or Matrix(product.c.ref, 0, 1)
-    sizes = (product.m, product.n, splits, product.batch * product.m * product.n, product.c.row, residual.row, product.inner,
-             product.c.outer, product.c.inner, residual.outer, residual.inner)
-    return Launch("gemm_reduce", (x, y, product.batch),
-                  (parts, product.c.ref, product.bias, product.residual and product.residual.ref, *map(U32, sizes), F32(product.scale)),
-                  (LOCAL, product.activation), "gemm sum of parts", 0.0, float(parts.nbytes))
 
 
 def vector_launch(product: Product, profile: Profile, name: str) -> Launch:

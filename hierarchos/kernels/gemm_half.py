@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hierarchos.kernels.gemm_arguments import arguments, lies_along
-from hierarchos.kernels.gemm_gpu import SHORTEST_PART, reduce_launch
 from hierarchos.kernels.gemm_layout import Matrix, Product, product_of
+from hierarchos.kernels.gemm_parts import SHORTEST_PART, part_count, part_length, reduce_launch
 from hierarchos.kernels.half_shader import half_shader
 from hierarchos.kernels.launch import U32, Launch, Lowering, Operand, Profile, Work
 from hierarchos.kernels.matrix_units import matrix_shape
@@ -71,7 +71,7 @@ def lower_half_product(product: Product, dtype: str, result: str, profile: Profi
     """Launches of one product of half operands on matrix units, and the workspace when the first `workspace` bytes are taken."""
     transposes = lies_along(product.a, product.m), lies_along(product.b, product.k)
     tile, splits = choose_tile(product, transposes, matrix_shape(profile, dtype), result, profile)
-    splits = -(-product.k // part_length(product.k, splits, tile))
+    splits = part_count(product.k, splits, tile.k)
     if splits == 1:
         return [tiled_launch(product, tile, transposes, 1, dtype, result, profile)], workspace
     entry = product.m * product.n
@@ -100,12 +100,7 @@ def microseconds(tile: Tile, splits: int, product: Product, transposes: tuple[bo
     second = 0.0 if splits == 1 else 2.0 + 4.0 * product.batch * product.m * product.n * (splits + 1) / 2e6
     resident = min(waves, tile.most)
     rate = tile.rates[2 * transposes[0] + transposes[1]] * resident / (resident + tile.half) * (tile.most + tile.half) / tile.most
-    return 2.5 + 2.0 * waves * tile.m * tile.n * (part_length(product.k, splits, tile) + EPILOGUE) / rate + second
-
-
-def part_length(k: int, splits: int, tile: Tile) -> int:
-    """k of each part but the last, in whole steps of the tile."""
-    return -(-k // (splits * tile.k)) * tile.k
+    return 2.5 + 2.0 * waves * tile.m * tile.n * (part_length(product.k, splits, tile.k) + EPILOGUE) / rate + second
 
 
 def tiled_launch(product: Product, tile: Tile, transposes: tuple[bool, bool], splits: int, dtype: str, result: str,
@@ -113,7 +108,7 @@ def tiled_launch(product: Product, tile: Tile, transposes: tuple[bool, bool], sp
     groups = (-(-product.n // tile.n), -(-product.m // tile.m), product.batch * splits)
     constants = (tile.subgroups * profile.subgroup, tile.m, tile.n, tile.k, tile.warp_m, tile.warp_n, *matrix_shape(profile, dtype),
                  tile.buffers, *transposes, product.residual is not None, product.activation, result != "f32", dtype == "bf16")
-    more = (U32(splits), U32(part_length(product.k, splits, tile)), U32(product.batch * product.m * product.n))
+    more = (U32(splits), U32(part_length(product.k, splits, tile.k)), U32(product.batch * product.m * product.n))
     layout, parts = "".join("NT"[t] for t in transposes), f" / {splits}" if splits > 1 else ""
     name = f"gemm {dtype} {layout} {product.m}x{product.n}x{product.k}{parts}"
     return Launch(half_shader("gemm_half", dtype), groups, (*arguments(product, *transposes), *more), constants, name,

@@ -14,6 +14,7 @@ import numpy as np
 
 from hierarchos.kernels.gemm_arguments import addresses, lies_along
 from hierarchos.kernels.gemm_layout import Matrix, Product
+from hierarchos.kernels.gemm_parts import SECOND_START, SHORTEST_PART, START, part_count, part_length, reduce_launch, sum_microseconds
 from hierarchos.kernels.launch import F32, U32, Launch, Profile, Work
 from hierarchos.kernels.matrix_units import matrix_shape
 
@@ -21,9 +22,7 @@ PARTS, LOCAL = 128, 1024                            # of the search for the larg
 SHORTEST = 256                                      # k from which on the error is surely below that of a chain of fp32 sums
 SPLITS = (1, 2, 4, 8, 16)
 LAYOUTS = ((False, False), (False, True), (True, False), (True, True))      # whether A and B are stored transposed
-SHORTEST_PART = 128                                 # k of one part of a split product, at least
-START, SECOND_START = 2.7, 1.2                      # microseconds of a launch, and of adding the parts of a split product
-SECOND_BYTES, SEARCH_BYTES = 1.26e6, 2.5e6          # that are added, and searched, in a microsecond
+SEARCH_BYTES = 2.5e6                                # that are searched in a microsecond
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,7 @@ def microseconds(tile: SplitTile, splits: int, m: int, n: int, k: int, profile: 
     resident = min(waves, tile.most)
     rate = tile.rate * resident / (resident + 0.5) * (tile.most + 0.5) / tile.most
     search = START + SECOND_START + 4.0 * k * (m + n) / SEARCH_BYTES
-    second = 0.0 if splits == 1 else SECOND_START + 4.0 * m * n * (splits + 1) / SECOND_BYTES
-    return search + START + 2.0 * waves * tile.m * tile.n * part_length(k, splits, tile) / rate + second
+    return search + START + 2.0 * waves * tile.m * tile.n * part_length(k, splits, tile.k) / rate + sum_microseconds(m, n, 1, splits)
 
 
 def choose(m: int, n: int, k: int, profile: Profile) -> tuple[SplitTile, int]:
@@ -104,10 +102,8 @@ def choose(m: int, n: int, k: int, profile: Profile) -> tuple[SplitTile, int]:
 def launches(product: Product, tile: SplitTile, splits: int, profile: Profile,
              workspace: int) -> tuple[list[Launch], int]:
     """Launches of a product (one batch entry), and the workspace when the first `workspace` bytes are taken."""
-    from hierarchos.kernels.gemm_gpu import reduce_launch
-
     transposes = lies_along(product.a, product.m), lies_along(product.b, product.k)
-    splits = -(-product.k // part_length(product.k, splits, tile))
+    splits = part_count(product.k, splits, tile.k)
     found = -(-workspace // 256) * 256
     start = found + 8 * PARTS
     search = largest_launch(product, transposes, Work(found, 8 * PARTS, read=False))
@@ -118,11 +114,6 @@ def launches(product: Product, tile: SplitTile, splits: int, profile: Profile,
     plain = Product(product.m, product.n, product.k, product.a, product.b, Matrix(Work(start, nbytes, read=False), product.n, 1))
     return [search, tiled_launch(plain, tile, transposes, splits, magnitudes, profile),
             reduce_launch(product, Work(start, nbytes, write=False), splits, profile)], start + nbytes
-
-
-def part_length(k: int, splits: int, tile: SplitTile) -> int:
-    """k of each part but the last, in whole steps of the tile."""
-    return -(-k // (splits * tile.k)) * tile.k
 
 
 def lines(matrix: Matrix, rows: int, columns: int, transposed: bool) -> tuple[int, int, int]:
@@ -147,7 +138,7 @@ def tiled_launch(product: Product, tile: SplitTile, transposes: tuple[bool, bool
     leading = (product.a.column if transposes[0] else product.a.row, product.b.column if transposes[1] else product.b.row,
                product.c.row, product.residual.row if product.residual else 0)
     numbers = (*map(U32, (product.m, product.n, product.k, *leading)), F32(product.scale),
-               *map(U32, (splits, part_length(product.k, splits, tile), product.m * product.n)))
+               *map(U32, (splits, part_length(product.k, splits, tile.k), product.m * product.n)))
     layout, parts = "".join("NT"[t] for t in transposes), f" / {splits}" if splits > 1 else ""
     return Launch("gemm_split", groups, (*addresses(product), magnitudes, *numbers), constants,
                   f"gemm split {layout} {product.m}x{product.n}x{product.k}{parts}", product.operations, product.bytes_moved)

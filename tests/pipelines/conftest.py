@@ -8,14 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.pipelines.fake_stages import FAKE
+
 ROOT = Path(__file__).parents[2]
-FAKE = """# hierarchos fake
-pipeline:
-  name: fake
-  stages:
-    - {_target_: tests.pipelines.fake_stages.Words}
-    - {_target_: tests.pipelines.fake_stages.Learn}
-"""
 
 
 @dataclass

@@ -8,6 +8,14 @@ from pathlib import Path
 
 from pipelines.stages.base import BaseStage
 
+FAKE = """# hierarchos fake
+pipeline:
+  name: fake
+  stages:
+    - {_target_: tests.pipelines.fake_stages.Words}
+    - {_target_: tests.pipelines.fake_stages.Learn}
+"""
+
 
 class Words(BaseStage):
     """Writes the seed into a file that the cache keeps."""

@@ -3,12 +3,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 
 from pipelines.config.launcher import LauncherConfig
-from pipelines.sweeping.launchers.launcher import LOST, work_aside
+from pipelines.sweeping.launchers.launcher import LOST, Polled, work_aside
 
 
 def make(settings: LauncherConfig, folder: Path) -> Workers:
@@ -47,8 +46,10 @@ def told_pid(folder: str, number: int, device: str) -> int:
         path.unlink(missing_ok=True)
 
 
-class WorkerJob:
+class WorkerJob(Polled):
     """A job in a worker."""
+
+    pause = 0.05
 
     def __init__(self, workers: Workers, executor: object, future: object, pid: Path):
         self.workers, self.executor, self.future, self.pid = workers, executor, future, pid
@@ -71,12 +72,3 @@ class WorkerJob:
 
     def kill(self) -> None:
         self.send(signal.SIGKILL)
-
-    def wait(self, timeout: float | None = None) -> None:
-        from subprocess import TimeoutExpired
-
-        until = time.monotonic() + (timeout or 0.0)
-        while self.poll() is None:
-            if timeout is not None and time.monotonic() > until:
-                raise TimeoutExpired("job", timeout)
-            time.sleep(0.05)

@@ -1,6 +1,7 @@
 """What the pool asks of a launcher, and how one is chosen."""
 from __future__ import annotations
 
+import time
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
@@ -23,6 +24,25 @@ class Started(Protocol):
     def terminate(self) -> None: ...
     def kill(self) -> None: ...
     def wait(self, timeout: float | None = None) -> object: ...
+
+
+class Polled:
+    """A job that can only be asked whether it has ended. pause: seconds between two questions."""
+
+    pause = 0.1
+
+    def poll(self) -> int | None:
+        raise NotImplementedError
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Until it has ended; TimeoutExpired after `timeout` seconds."""
+        from subprocess import TimeoutExpired
+
+        until = time.monotonic() + (timeout or 0.0)
+        while self.poll() is None:
+            if timeout is not None and time.monotonic() > until:
+                raise TimeoutExpired("job", timeout)
+            time.sleep(self.pause)
 
 
 class Launcher(Protocol):

@@ -3,13 +3,12 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from pathlib import Path
 
 from hierarchos.errors import UserError
 from pipelines.config.launcher import LauncherConfig
 from pipelines.hashing import PACKAGES
-from pipelines.sweeping.launchers.launcher import LOST, log_of, work_aside
+from pipelines.sweeping.launchers.launcher import LOST, Polled, log_of, work_aside
 
 ANSWER_SECONDS = 10.0
 
@@ -75,7 +74,7 @@ def in_folder(at: str, folder: str, number: int, device: str) -> int:
     return work_aside(folder, number, device)
 
 
-class Task:
+class Task(Polled):
     """A job of Ray."""
 
     def __init__(self, ray: object, reference: object):
@@ -94,12 +93,3 @@ class Task:
 
     def kill(self) -> None:
         self.ray.cancel(self.reference, force=True)
-
-    def wait(self, timeout: float | None = None) -> None:
-        from subprocess import TimeoutExpired
-
-        until = time.monotonic() + (timeout or 0.0)
-        while self.poll() is None:
-            if timeout is not None and time.monotonic() > until:
-                raise TimeoutExpired("job", timeout)
-            time.sleep(0.1)

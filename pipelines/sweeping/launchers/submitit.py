@@ -2,12 +2,11 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 from hierarchos.errors import UserError
 from pipelines.config.launcher import LauncherConfig
-from pipelines.sweeping.launchers.launcher import LOST, work_aside
+from pipelines.sweeping.launchers.launcher import LOST, Polled, work_aside
 
 
 def make(settings: LauncherConfig, folder: Path) -> Submitted:
@@ -37,8 +36,10 @@ class Submitted:
         """Jobs have ended, or go on where they are."""
 
 
-class SubmittedJob:
+class SubmittedJob(Polled):
     """A job of submitit."""
+
+    pause = 0.2
 
     def __init__(self, job: object):
         self.job, self.returncode = job, None
@@ -56,12 +57,3 @@ class SubmittedJob:
 
     def kill(self) -> None:
         self.job.cancel()
-
-    def wait(self, timeout: float | None = None) -> None:
-        from subprocess import TimeoutExpired
-
-        until = time.monotonic() + (timeout or 0.0)
-        while self.poll() is None:
-            if timeout is not None and time.monotonic() > until:
-                raise TimeoutExpired("job", timeout)
-            time.sleep(0.2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 from hierarchos.resources import resource
 from pipelines.settings.folders import Folders, listed
 from tests.bad_input.table import Wrong
+from tests.pipelines.fake_stages import FAKE
 
 MODELS = listed(Folders((resource("configs"),)).options("model"))
 EXPERIMENTS = listed(Folders((resource("configs"),)).options("experiment"))
@@ -19,12 +20,3 @@ def line(what: str, words: list[str], message: str) -> Wrong:
 def file(what: str, text: str | bytes, message: str) -> Wrong:
     """A wrong experiment file."""
     return Wrong(what, ("train", "experiment=mine"), message, {MINE: text})
-
-
-FAKE = """# hierarchos fake
-pipeline:
-  name: fake
-  stages:
-    - {_target_: tests.pipelines.fake_stages.Words}
-    - {_target_: tests.pipelines.fake_stages.Learn}
-"""
