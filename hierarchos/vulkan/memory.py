@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hierarchos.vulkan.errors import CallFailed, OutOfMemory
 from hierarchos.vulkan.faults import FailAllocation
+from hierarchos.vulkan.huge_pages import ask_for_huge_pages
 from hierarchos.vulkan.loader import api, check, create, struct
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ class Memory:
         vk = api()
         pointer = vk.ffi.new("void **")
         check(vk.lib.vkMapMemory(self.device.handle, handle, 0, nbytes, 0, pointer), "vkMapMemory")
+        if self.device.info.software:
+            ask_for_huge_pages(int(vk.ffi.cast("uintptr_t", pointer[0])), nbytes)
         view = np.frombuffer(vk.ffi.buffer(pointer[0], nbytes), np.uint8)
         view[:] = 0
         return view
