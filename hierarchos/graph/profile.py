@@ -1,6 +1,9 @@
 """What lowerings may know about an opened device."""
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hierarchos.graph.matrix_layouts import layouts_of
 from hierarchos.kernels.launch import Profile
 
 CPU_CHUNK_BYTES = 4 << 20                           # a block of logits that stays in a CPU's caches
@@ -10,7 +13,7 @@ GPU_CHUNK_BYTES = 64 << 20, 256 << 20               # at least, at most: a 128th
 def profile_of(device) -> Profile:
     """The profile of an opened device, from `device.info`."""
     info = device.info
-    return Profile(
+    profile = Profile(
         device_class="cpu" if info.software else "gpu",
         subgroup=info.subgroup or (8 if info.software else 32),
         shared_bytes=info.shared_bytes,
@@ -22,6 +25,7 @@ def profile_of(device) -> Profile:
         split=getattr(device, "split", True),       # a description of a device will do for plans
         tuned=tuple(sorted(getattr(device, "tuned", {}).items())),   # a description of a device will do for plans
     )
+    return profile if info.software else replace(profile, layouts=layouts_of(device, profile))
 
 
 def gpu_chunk_bytes(heap_bytes: int) -> int:

@@ -5,6 +5,7 @@ from hierarchos.kernels.attention_blocks import blocks_backward, blocks_forward,
 from hierarchos.kernels.attention_lanes import lanes_backward, lanes_forward
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
 from hierarchos.kernels.attention_tiles import tiles_backward, tiles_forward
+from hierarchos.kernels.attention_units import split_backward, split_forward, split_usable
 from hierarchos.kernels.launch import Lowering, Operand, Profile
 
 
@@ -12,6 +13,9 @@ def attention(rule: AttentionRule, inputs: list[Operand], outputs: list[Operand]
     """q, k, v and the rule's optional inputs -> out and log-sum-exp."""
     shape = AttentionShape.of(*(o.shape for o in inputs[:3]))
     if profile.device_class == "gpu":
+        found = split_usable(rule, shape, inputs, profile, backward=False)
+        if found:
+            return split_forward(rule, shape, inputs, found, profile)
         return (blocks_forward if fits(shape, profile, backward=False) else tiles_forward)(rule, shape, inputs, profile)
     return lanes_forward(rule, shape, inputs, profile)
 
@@ -20,5 +24,8 @@ def attention_backward(rule: AttentionRule, inputs: list[Operand], outputs: list
     """q, k, v, out, log-sum-exp, dout and the rule's optional inputs -> dq, dk, dv."""
     shape = AttentionShape.of(*(o.shape for o in inputs[:3]))
     if profile.device_class == "gpu":
+        found = split_usable(rule, shape, inputs, profile, backward=True)
+        if found:
+            return split_backward(rule, shape, inputs, found, profile)
         return (blocks_backward if fits(shape, profile, backward=True) else tiles_backward)(rule, shape, inputs, profile)
     return lanes_backward(rule, shape, inputs, profile)

@@ -7,7 +7,7 @@ from hierarchos.kernels.attention_arguments import constants, delta, optional, p
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
 from hierarchos.kernels.attention_tiles import INVOCATIONS, chunks, join, split_arguments, wide
 from hierarchos.kernels.copy import fold_groups
-from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Out, Profile, Work
+from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Out, Profile, Ref, Work
 
 SIDE, WALKED = 64, 64                               # invocations of one of a workgroup's two sides; walked lines of a tile
 WIDEST = 128
@@ -98,7 +98,7 @@ def blocks_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Oper
 def blocks_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> Lowering:
     """Statistics of rows, dq (which corrects the delta of the statistics), dk and dv; the latter for each query head and then summed
     over the groups where key heads alone would leave multiprocessors idle."""
-    rows, problems = shape.queries * shape.group, shape.batch * shape.key_heads
+    rows = shape.queries * shape.group
     stats, more = Work(0, stats_bytes(shape)), optional(rule, 6, "segments_q", "segments_k", "slopes")
     operands, numbers, work = (In(0), In(1), In(2), In(5), stats), sizes(rule, shape, inputs), 2.0 * pairs(rule, shape)
     block = choose_block("rows", deep(shape), profile)
@@ -107,25 +107,26 @@ def blocks_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Ope
                 (*operands, Out(0), *more, *numbers), work * (2 * shape.width + shape.value_width))
     block = choose_block("keys", deep(shape), profile)
     assert block
-    apart = shape.group > 1 and problems * chunks(shape.keys, block.owned) < BUSY * profile.compute_units
-    owned = replace(shape, key_heads=shape.heads) if apart else shape
-    start, targets = -(-stats_bytes(shape) // 256) * 256, (Out(1), Out(2))
-    sizes_out = [shape.batch * shape.keys * shape.key_heads * n for n in (shape.width, shape.value_width)]
-    if apart:
-        dk_bytes, dv_bytes = (4 * shape.group * n for n in sizes_out)
-        targets = Work(start, dk_bytes, read=False), Work(start + dk_bytes, dv_bytes, read=False)
+    owned, targets, summed, end = group_targets(shape, block.owned, -(-stats_bytes(shape) // 256) * 256, profile)
     dkv = launch("attention_block_keys", "attention dk dv", block, chunks(shape.keys, block.owned), rule, owned, inputs, profile,
                  (*operands[:-1], replace(stats, write=False), *targets, *more, *numbers), 2 * work * (shape.width + shape.value_width))
-    dkv = replace(dkv, constants=(*dkv.constants, shape.group if apart else 1))
-    launches = (delta_rows(rule, shape, profile), dq, dkv)
-    if not apart:
-        return Lowering(launches, stats_bytes(shape))
+    dkv = replace(dkv, constants=(*dkv.constants, shape.group if summed else 1))
+    return Lowering((delta_rows(rule, shape, profile), dq, dkv, *summed), end if summed else stats_bytes(shape))
+
+
+def group_targets(shape: AttentionShape, lines: int, start: int, profile: Profile) -> tuple[AttentionShape, tuple[Ref, Ref], tuple[Launch, ...], int]:
+    """Where a kernel whose workgroups own `lines` keys writes dk and dv: the shape that it works on, its targets, the launches that follow,
+    and the end of the scratch memory. Grouped queries that would leave multiprocessors idle are taken one by one and added up after."""
+    if shape.group == 1 or shape.batch * shape.key_heads * chunks(shape.keys, lines) >= BUSY * profile.compute_units:
+        return shape, (Out(1), Out(2)), (), start
+    counts = [shape.batch * shape.keys * shape.key_heads * width for width in (shape.width, shape.value_width)]
+    dk_bytes, dv_bytes = (4 * shape.group * count for count in counts)
+    targets = Work(start, dk_bytes, read=False), Work(start + dk_bytes, dv_bytes, read=False)
     parts = tuple(replace(work, read=True, write=False) for work in targets)
-    groups = fold_groups(sum(sizes_out), 256, profile)
-    counts = (*sizes_out, shape.width, shape.value_width, shape.group)
-    added = Launch("attention_group_sum", groups, (*parts, Out(1), Out(2), *map(U32, counts)), (256,),
-                   "attention sum of groups", 0.0, 4.0 * (shape.group + 1) * sum(sizes_out))
-    return Lowering((*launches, added), start + sum(work.nbytes for work in parts))
+    numbers = map(U32, (*counts, shape.width, shape.value_width, shape.group))
+    added = Launch("attention_group_sum", fold_groups(sum(counts), 256, profile), (*parts, Out(1), Out(2), *numbers), (256,),
+                   "attention sum of groups", 0.0, 4.0 * (shape.group + 1) * sum(counts))
+    return replace(shape, key_heads=shape.heads), targets, (added,), start + dk_bytes + dv_bytes
 
 
 def delta_rows(rule: AttentionRule, shape: AttentionShape, profile: Profile) -> Launch:

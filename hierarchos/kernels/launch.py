@@ -154,4 +154,5 @@ class Profile:
     chunk_bytes: int = 32 << 20                     # largest transient logits block
     tuned: tuple[tuple[str, tuple[int, ...]], ...] = ()         # measured choices: key of a product -> tile, parts of K
     matrices: tuple[tuple[str, int, int, int], ...] = ()        # of matrix units with fp32 sums: format, m, n, k
+    layouts: tuple[tuple[str, object], ...] = ()    # format -> MatrixLayout, where kernels may work on elements of matrices
     split: bool = True                              # fp32 products on matrix units where that is faster (kernels/gemm_split.py)
