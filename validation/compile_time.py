@@ -50,9 +50,9 @@ def main() -> None:
     model = resolve({**SMOLLM2, "num_hidden_layers": options.layers})
     specs = model.parameters
     lap(f"parameters declared ({len(specs)})")
-    floats = allocate_state(store, specs, settings.optimizer)
+    allocate_state(store, specs, settings.optimizer)
     lap("weights, gradients, moments allocated (and zeroed)")
-    graph = step_graph(model, 1, options.tokens, dropout=False, recompute=False, update=update_of(floats, specs, settings))
+    graph = step_graph(model, 1, options.tokens, dropout=False, recompute=False, update=update_of(store.layout, specs, settings))
     lap(f"traced, forward, backward, AdamW ({len(graph.nodes)} nodes)")
     plan = plan_program(graph, profile_of(device), store.layout, device.info.max_allocation or None)
     lap(f"planned ({len(plan.graph.nodes)} nodes)")

@@ -10,6 +10,7 @@ from hierarchos.kernels.reduce import reduce_launches
 
 BLOCK = 64                          # floats that share one entry of the group table; parameters start at multiples of it
 ADAMW_HEAD, SGD_HEAD = 5, 2         # scalars before the first group's pair
+GROUP_CODES = 256                   # groups that a table can tell apart; its entries count the blocks of `carry` above them
 MOST_LOOPS = 32768                  # iterations of an invocation: Mesa 22.3's software driver ends it silently after 65535, all loops added
 
 
@@ -27,20 +28,37 @@ def sgd_scalars(groups: list[tuple[float, float]], momentum: float = 0.0, dampen
 
 
 def _pairs(groups: np.ndarray, scalars: np.ndarray, head: int) -> tuple[np.ndarray, np.ndarray]:
-    index = head + 2 * np.repeat(groups.astype(np.int64), BLOCK)
+    index = head + 2 * np.repeat(groups.astype(np.int64) % GROUP_CODES, BLOCK)
     return scalars[index], scalars[index + 1]
 
 
-def adamw_reference(p, m, v, g, groups, scalars, scale) -> list[np.ndarray]:
-    """PyTorch's AdamW in the dtype of its inputs, p rounded once; unchanged when scale is not finite."""
+def adamw_reference(p, m, v, *rest, carried: bool = False) -> list[np.ndarray]:
+    """PyTorch's AdamW in the dtype of its inputs, p rounded once; unchanged when scale is not finite. rest: carry with `carried`, then
+    g, groups, scalars, scale. Carry holds what rounding left off in the blocks that have a place there."""
+    *carry, g, groups, scalars, scale = rest
     if not np.isfinite(scale[0]):
-        return [p.copy(), m.copy(), v.copy()]
+        return [state.copy() for state in (p, m, v, *carry)]
     rest1, beta2, rest2, root2, eps = scalars[:ADAMW_HEAD]
     fade, rate = _pairs(groups, scalars, ADAMW_HEAD)
     g = g * scale[0]
     m = m + (g - m) * rest1
     v = v * beta2 + rest2 * g * g
-    return [p - (fade * p + rate * (m / (np.sqrt(v) / root2 + eps))), m, v]
+    change = -(fade * p + rate * (m / (np.sqrt(v) / root2 + eps)))
+    if not carried:
+        return [p + change, m, v]
+    place, carry = carried_places(groups), carry[0].copy()
+    kept = place >= 0
+    change[kept] += carry[place[kept]]
+    after = p + change
+    moved = after - p
+    carry[place[kept]] = ((p - (after - moved)) + (change - moved))[kept]
+    return [after, m, v, carry]
+
+
+def carried_places(groups: np.ndarray) -> np.ndarray:
+    """int64 [BLOCK * len(groups)]: where each float's rounding is kept in carry, below 0 where it is not."""
+    first = (groups.astype(np.int64) // GROUP_CODES - 1) * BLOCK
+    return (first[:, None] + np.where(first[:, None] < 0, 0, np.arange(BLOCK))).reshape(-1)
 
 
 def sgd_reference(*arrays, momentum: bool, nesterov: bool) -> list[np.ndarray]:
@@ -60,29 +78,29 @@ def sum_of_squares_reference(x: np.ndarray) -> np.ndarray:
     return np.sum(x * x).reshape(1)
 
 
-def adamw(inputs: list[Operand], profile: Profile) -> Lowering:
-    """Inputs p, m, v (outputs 0 to 2, in place), g, groups, scalars, gradient scale."""
-    n = inputs[0].size
-    states = tuple(Out(slot, read=True) for slot in range(3))
-    return Lowering((_step(0, n, states, In(3), In(4), In(5), In(6), "adamw", 14.0 * n, 28.0 * n, profile),))
+def adamw(inputs: list[Operand], profile: Profile, carried: bool = False) -> Lowering:
+    """Inputs p, m, v (outputs 0 to 2, in place), carry with `carried` (output 3), g, groups, scalars, gradient scale."""
+    n, rest = inputs[0].size, 3 + carried
+    states = (*(Out(slot, read=True) for slot in range(3)), Out(3, read=True) if carried else None)
+    return Lowering((_step(0, n, states, *(In(rest + i) for i in range(4)), "adamw", 14.0 * n, 28.0 * n, profile, carried),))
 
 
 def sgd(inputs: list[Operand], momentum: bool, nesterov: bool, profile: Profile) -> Lowering:
     """Inputs p, momentum buffer? (outputs 0 and 1, in place), g, groups, scalars, gradient scale."""
     n, rest = inputs[0].size, 2 if momentum else 1
-    states = (Out(0, read=True), Out(1, read=True) if momentum else None, None)
+    states = (Out(0, read=True), Out(1, read=True) if momentum else None, None, None)
     rule = 1 + momentum + (momentum and nesterov)
     return Lowering((_step(rule, n, states, *(In(rest + i) for i in range(4)), "sgd", 6.0 * n, 4.0 * (3 + 2 * momentum) * n, profile),))
 
 
-def _step(rule, n, states, gradients, groups, scalars, scale, label, operations, nbytes, profile) -> Launch:
+def _step(rule, n, states, gradients, groups, scalars, scale, label, operations, nbytes, profile, carried=False) -> Launch:
     local = profile.subgroup if profile.device_class == "cpu" else 256
     blocks = n // BLOCK
     workgroups = max(64 * profile.compute_units, -(-blocks * (1 + max(1, BLOCK // local)) // MOST_LOOPS))
     each = max(4, -(-blocks // min(profile.max_groups, workgroups)))
     grid = (max(1, -(-blocks // each)), 1, 1)
     arguments = (*states, gradients, groups, scalars, scale, U32(blocks), U32(each), U32(0))
-    return Launch("optimizer_step", grid, arguments, (local, rule), label, operations, nbytes)
+    return Launch("optimizer_step", grid, arguments, (local, rule, int(carried)), label, operations, nbytes)
 
 
 def sum_of_squares(x: Operand, profile: Profile) -> Lowering:

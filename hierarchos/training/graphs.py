@@ -19,6 +19,7 @@ from hierarchos.nn.weights import Weights
 from hierarchos.training.precision import FP32, LOSS_SCALE, Precision, loss_scale, next_scale
 
 PARAMETERS, GRADIENTS, FIRST, SECOND = "parameters", "gradients", "first_moment", "second_moment"
+CARRY = "carry"                                     # arena of what the rounding of vectors left off, see `state.py`
 FROZEN = "frozen"                                   # arena of the weights that are not trained: no gradient, no moment
 DECAY_GROUPS = "decay_groups"                       # state u32 [floats / BLOCK]: number of a group, see `groups.py`
 
@@ -26,7 +27,7 @@ DECAY_GROUPS = "decay_groups"                       # state u32 [floats / BLOCK]
 @dataclass(frozen=True)
 class Update:
     """The optimizer step over arenas of `floats` floats. max_norm: of the gradient; 0 leaves it as it is. groups: of parameters with
-    a learning rate and a weight decay of their own. precision: says whether gradients are scaled."""
+    a learning rate and a weight decay of their own. precision: says whether gradients are scaled. carried: floats of the arena CARRY."""
 
     floats: int
     optimizer: str = "adamw"
@@ -34,6 +35,7 @@ class Update:
     max_norm: float = 0.0
     groups: int = 2
     precision: Precision = FP32
+    carried: int = 0
 
     @property
     def scalars(self) -> int:
@@ -122,7 +124,8 @@ def trace_update(update: Update) -> dict[str, Tensor]:
     scale = clip_scale(square_norm, update.max_norm or float("inf"))
     scale = scale if loss_scales is None else scale / loss_scales
     if update.optimizer == "adamw":
-        F.adamw(parameters, gradients, F.state(FIRST, arena), F.state(SECOND, arena), scalars, groups, scale)
+        carry = F.state(CARRY, (update.carried,)) if update.carried else None
+        F.adamw(parameters, gradients, F.state(FIRST, arena), F.state(SECOND, arena), scalars, groups, scale, carry)
     else:
         F.sgd(parameters, gradients, scalars, groups, scale, F.state(FIRST, arena) if update.momentum else None)
     if loss_scales is None:

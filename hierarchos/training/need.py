@@ -8,7 +8,18 @@ from hierarchos.graph.need import Need, need_of, states_of
 from hierarchos.graph.tensor import Graph
 from hierarchos.graph.tuning import tuned_plan
 from hierarchos.models.family import Model
-from hierarchos.training.graphs import FIRST, FROZEN, GRADIENTS, PARAMETERS, SECOND, gradient_graph, loss_graph, step_graph, update_graph
+from hierarchos.training.graphs import (
+    CARRY,
+    FIRST,
+    FROZEN,
+    GRADIENTS,
+    PARAMETERS,
+    SECOND,
+    gradient_graph,
+    loss_graph,
+    step_graph,
+    update_graph,
+)
 from hierarchos.training.groups import update_of
 from hierarchos.training.precision import FP32, SCALING, Precision
 from hierarchos.training.settings import TrainSettings
@@ -16,7 +27,7 @@ from hierarchos.training.state import DECAY, allocate_state
 
 Shapes = Sequence[tuple[int, int]]                  # (rows, tokens of a row)
 
-NAMES = {FROZEN: "frozen weights", PARAMETERS: "weights", GRADIENTS: "gradients", FIRST: "moments", SECOND: "moments",
+NAMES = {FROZEN: "frozen weights", PARAMETERS: "weights", GRADIENTS: "gradients", FIRST: "moments", SECOND: "moments", CARRY: "moments",
          DECAY: "decay groups", SCALING: "loss scale"}
 
 
@@ -56,7 +67,7 @@ class Planner:
     def graphs(self, settings: TrainSettings, layout: StoreLayout, shapes: Shapes, validation: Shapes) -> Iterator[tuple[Graph, int]]:
         """What a run compiles, each at its largest shape, and for how many shapes."""
         options = {"dropout": settings.dropout, "recompute": settings.recompute, "precision": self.precision}
-        update = update_of(layout.find(PARAMETERS).spec.size, self.parameters, settings, self.precision)
+        update = update_of(layout, self.parameters, settings, self.precision)
         if settings.accumulation == 1:
             yield step_graph(self.model, *largest(shapes), update=update, **options), len(shapes)
         else:

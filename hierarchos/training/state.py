@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from hierarchos.graph.layout import StoreLayout
 from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import Spec
-from hierarchos.kernels.optimizer import BLOCK
+from hierarchos.kernels.optimizer import BLOCK, GROUP_CODES
 from hierarchos.models.family import Model
 from hierarchos.nn.stored import as_stored, place_of
 from hierarchos.nn.weights import ParameterSpec
-from hierarchos.training.graphs import DECAY_GROUPS, FIRST, FROZEN, GRADIENTS, PARAMETERS, SECOND
-from hierarchos.training.groups import group_of, groups_of
+from hierarchos.training.graphs import CARRY, DECAY_GROUPS, FIRST, FROZEN, GRADIENTS, PARAMETERS, SECOND
+from hierarchos.training.groups import carries, group_of, groups_of
 from hierarchos.training.precision import FP32, LOSS_SCALE, SCALING, Precision
 from hierarchos.training.settings import OptimizerSettings
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hierarchos.vulkan import Device
 
 DECAY = "decay"                                     # arena of DECAY_GROUPS
+OPTIONAL = SCALING, CARRY                           # of a state file: a run begun in another precision has no loss scale
 
 
 class TrainingState:
@@ -35,22 +36,26 @@ class TrainingState:
         parameters = model.parameters
         self.specs, self.frozen = ([spec for spec in parameters if spec.trained is trained] for trained in (True, False))
         self.groups = groups_of(self.specs, optimizer) if optimizer else ()
-        self.moments = moment_arenas(optimizer) if optimizer else ()
         self.store = StateStore(device)
         self.floats = allocate_state(self.store, parameters, optimizer, precision)
+        self.moments = tuple(arena for arena in (FIRST, SECOND, CARRY) if arena in self.store.layout.arenas)
         if optimizer:
             self.store.write(DECAY_GROUPS, self.decay_groups())
         if optimizer and precision.scaled:
             self.store.write(LOSS_SCALE, [precision.loss_scale])
 
     def decay_groups(self) -> np.ndarray:
-        """u32 [floats / BLOCK]: the number of each parameter's group."""
+        """u32 [floats / BLOCK]: the number of each parameter's group, and where it carries its rounding."""
         import numpy as np
 
         groups = np.zeros(self.floats // BLOCK, np.uint32)
         for spec in self.specs:
             first = self.store.layout.find(spec.name).offset // (4 * BLOCK)
-            groups[first:first + -(-spec.size // BLOCK)] = self.groups.index(group_of(spec, self.optimizer))
+            blocks = np.arange(-(-spec.size // BLOCK), dtype=np.uint32)
+            groups[first + blocks] = self.groups.index(group_of(spec, self.optimizer))
+            if carries(spec, self.optimizer):
+                kept = self.store.layout.find(f"{CARRY}/{spec.name}").offset // (4 * BLOCK)
+                groups[first + blocks] += GROUP_CODES * (1 + kept + blocks)
         return groups
 
     def load(self, values: Mapping[str, np.ndarray]) -> None:
@@ -68,7 +73,8 @@ class TrainingState:
         """(name in a state file, name in the store) of all that a checkpoint holds."""
         for arena in (PARAMETERS, *self.moments):
             for spec in self.specs:
-                yield f"{arena}/{spec.name}", spec.name if arena == PARAMETERS else f"{arena}/{spec.name}"
+                if arena != CARRY or carries(spec, self.optimizer):
+                    yield f"{arena}/{spec.name}", spec.name if arena == PARAMETERS else f"{arena}/{spec.name}"
         for name in self.precision.states if self.optimizer else ():
             yield f"{SCALING}/{name}", name
 
@@ -85,7 +91,7 @@ class TrainingState:
         with safe_open(path, framework="numpy") as file:
             there = set(file.keys())
             for name, held in self.entries():
-                if name in there or not name.startswith(SCALING):       # a run that was begun in another precision has no loss scale
+                if name in there or not name.startswith(OPTIONAL):
                     self.store.write(held, file.get_tensor(name))
 
     def first_bad(self, arena: str) -> str | None:
@@ -122,6 +128,9 @@ def allocate_state(store: StateStore | StoreLayout, specs: Sequence[ParameterSpe
     if optimizer:
         for arena in (GRADIENTS, *moment_arenas(optimizer)):
             store.mirror(arena, of=PARAMETERS)
+        vectors = {f"{CARRY}/{spec.name}": Spec(spec.shape) for spec in specs if carries(spec, optimizer)}
+        if vectors:
+            store.allocate(CARRY, vectors)
         store.allocate(DECAY, {DECAY_GROUPS: Spec((floats // BLOCK,), "u32")})
         if precision.scaled:
             store.allocate(SCALING, precision.states)

@@ -34,7 +34,7 @@ class TrainStep:
     def __init__(self, state: TrainingState, settings: TrainSettings, seed: int = 0, profile: bool = False):
         self.state, self.settings, self.seed, self.profile = state, settings, seed, profile
         self.options = {"dropout": settings.dropout, "recompute": settings.recompute, "precision": state.precision}
-        self.update = update_of(state.floats, state.specs, settings, state.precision)
+        self.update = update_of(state.store.layout, state.specs, settings, state.precision)
         self.skipped = 0                            # steps whose gradients overflowed: the optimizer does not count them
         self.programs: dict[tuple, Program] = {}
 

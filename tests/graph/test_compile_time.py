@@ -20,8 +20,8 @@ SMOLLM2 = {"model_type": "llama", "vocab_size": 49152, "hidden_size": 576, "inte
 def step_plan(layers: int) -> Plan:
     """The plan of a training step of SmolLM2-135M's shape with so many layers."""
     model, settings, layout = resolve({**SMOLLM2, "num_hidden_layers": layers}), TrainConfig(), StoreLayout()
-    floats = allocate_state(layout, model.parameters, settings.optimizer)
-    graph = step_graph(model, 1, 512, dropout=False, recompute=False, update=update_of(floats, model.parameters, settings))
+    allocate_state(layout, model.parameters, settings.optimizer)
+    graph = step_graph(model, 1, 512, dropout=False, recompute=False, update=update_of(layout, model.parameters, settings))
     return plan_program(graph, Profile(), layout)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from hierarchos.graph.ops.optimizer import SGD, AdamW, SumOfSquares
 from hierarchos.kernels.launch import Operand, Profile
-from hierarchos.kernels.optimizer import BLOCK, adamw, adamw_scalars, sgd_scalars, sum_of_squares
+from hierarchos.kernels.optimizer import BLOCK, GROUP_CODES, adamw, adamw_scalars, sgd_scalars, sum_of_squares
 from tests.support import run_op
 
 GPU = Profile("gpu", subgroup=8, compute_units=4)
@@ -33,6 +33,33 @@ def test_adamw_step(device, n, profile):
     expected = AdamW().reference([a.astype(np.float64) if a.dtype == np.float32 else a for a in inputs])
     for found, wanted in zip(run_op(device, AdamW(), *inputs, profile=profile), expected, strict=True):
         close(found, wanted, 3)
+
+
+@pytest.mark.parametrize("profile", [None, GPU], ids=["device", "gpu"])
+def test_blocks_that_carry_their_rounding_end_where_exact_sums_do(device, profile):
+    """Twelve steps of the same size on numbers between 1 and 2: without carry the same rounding comes twelve times."""
+    n, steps = 6 * BLOCK, 12
+    p = np.random.default_rng(3).uniform(1, 2, n).astype(np.float32)
+    g = np.random.default_rng(4).standard_normal(n).astype(np.float32)
+    groups = np.array([0, 1 + GROUP_CODES * 2, 1, GROUP_CODES * 1, 0, GROUP_CODES * 3], np.uint32)
+    kept = np.repeat(groups >= GROUP_CODES, BLOCK)
+    plain = [p, np.zeros_like(p), np.zeros_like(p)]
+    states, exact = [*plain, np.zeros(3 * BLOCK, np.float32)], [a.astype(np.float64) for a in plain]
+    for step in range(1, steps + 1):
+        scalars, one = adamw_scalars(step, [(1e-3, 0.1), (2e-3, 0.0)]), np.ones(1, np.float32)
+        states = run_op(device, AdamW(carried=True), *states, g, groups, scalars, one, profile=profile)
+        plain = run_op(device, AdamW(), *plain, g, groups, scalars, one, profile=profile)
+        exact = AdamW().reference([*exact, g.astype(np.float64), groups, scalars.astype(np.float64), one.astype(np.float64)])
+    error = np.abs(states[0] - exact[0])
+    np.testing.assert_array_equal(states[0][~kept], plain[0][~kept])
+    assert error[kept].max() < 0.6 * np.spacing(np.float32(1)) + 1e-9 < error[~kept].max()
+    assert np.abs((states[0].astype(np.float64))[kept] + carried(states[3], groups)[kept] - exact[0][kept]).max() < 5e-9
+
+
+def carried(carry, groups):
+    """Carry of each float, 0 where a block has none."""
+    place = np.repeat(groups.astype(np.int64) // GROUP_CODES - 1, BLOCK)
+    return np.where(place < 0, 0, carry.reshape(-1, BLOCK)[place, np.tile(np.arange(BLOCK), len(groups))])
 
 
 @pytest.mark.parametrize("momentum, nesterov", [(False, False), (True, False), (True, True)])

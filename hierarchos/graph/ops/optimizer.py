@@ -15,6 +15,7 @@ from hierarchos.graph.tensor import Spec, Tensor
 from hierarchos.kernels.optimizer import BLOCK, adamw_reference, adamw_scalars, sgd_reference, sgd_scalars, sum_of_squares_reference
 
 __all__ = ["BLOCK", "adamw", "adamw_scalars", "clip_scale", "sgd", "sgd_scalars", "sum_of_squares"]
+STATES = ("parameters", "first moments", "second moments", "carry")
 LARGEST = 3.4028234663852886e38
 
 
@@ -25,15 +26,15 @@ class _Step(Op):
 
     def infer(self, inputs):
         (n,) = inputs[0].shape
-        names = (*("parameters", "first moments", "second moments")[: self.states], "gradients")
-        for name, spec in zip(names, inputs, strict=False):
+        arenas = {name: spec for name, spec in zip((*STATES[: self.states], "gradients"), inputs, strict=False) if name != "carry"}
+        for name, spec in arenas.items():
             if spec.shape != (n,) or spec.dtype != "f32":
                 raise ShapeError(f"{type(self).__name__}: {name} are {spec.dtype} {list(spec.shape)}, parameters f32 [{n}]")
         groups = inputs[self.states + 1]
         if n % BLOCK or groups.shape != (n // BLOCK,) or groups.dtype != "u32":
             raise ShapeError(f"{type(self).__name__}: an arena of {n} floats needs a length divisible by {BLOCK} and groups u32 "
                              f"[{n // BLOCK}], got {groups.dtype} {list(groups.shape)}")
-        return [Spec((n,))] * self.states
+        return list(inputs[: self.states])
 
     def alias(self, slot, inputs):
         return Alias(slot, mutates=True)
@@ -41,16 +42,21 @@ class _Step(Op):
 
 @dataclass(frozen=True)
 class AdamW(_Step):
-    """Inputs parameters, first moments, second moments, gradients [N], groups, scalars, gradient_scale; outputs the three states."""
+    """Inputs parameters, first moments, second moments [N], carry [C] with `carried`, gradients [N], groups, scalars, gradient_scale;
+    outputs the states. carry: see `adamw`."""
 
-    states = 3
+    carried: bool = False
+
+    @property
+    def states(self) -> int:
+        return 3 + self.carried
 
     def reference(self, inputs):
-        return adamw_reference(*inputs)
+        return adamw_reference(*inputs, carried=self.carried)
 
     def lower(self, inputs, outputs, profile):
         from hierarchos.kernels.optimizer import adamw as lower
-        return lower(inputs, profile)
+        return lower(inputs, profile, self.carried)
 
 
 @dataclass(frozen=True)
@@ -88,11 +94,13 @@ class SumOfSquares(Op):
 
 
 def adamw(parameters: Tensor, gradients: Tensor, first_moments: Tensor, second_moments: Tensor, scalars: Tensor, groups: Tensor,
-          gradient_scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """AdamW with decoupled decay, in PyTorch's order of operations; updates and returns parameters and both moments.
+          gradient_scale: Tensor, carry: Tensor | None = None) -> tuple[Tensor, ...]:
+    """AdamW with decoupled decay, as PyTorch defines it; updates and returns parameters, both moments and carry.
 
-    scalars: `adamw_scalars(...)`; groups: u32 [N / BLOCK], index of each block's (learning rate, decay) in them."""
-    return apply(AdamW(), parameters, first_moments, second_moments, gradients, groups, scalars, gradient_scale)
+    scalars: `adamw_scalars(...)`; groups: u32 [N / BLOCK], index of each block's (learning rate, decay) in them, plus GROUP_CODES times
+    (1 + the block of carry [C] that keeps what the rounding of its parameters leaves off, from step to step)."""
+    states = (parameters, first_moments, second_moments, *(() if carry is None else (carry,)))
+    return apply(AdamW(carry is not None), *states, gradients, groups, scalars, gradient_scale)
 
 
 def sgd(parameters: Tensor, gradients: Tensor, scalars: Tensor, groups: Tensor, gradient_scale: Tensor, momentum: Tensor | None = None,
