@@ -30,21 +30,38 @@ layout(push_constant, scalar) uniform Arguments {
     uint queries, keys;
 };
 
-shared uvec4 memory[2 * N > M ? 2 * N * LINE : M * LINE];
-shared int key_segment[N];
+shared uvec4 memory[BUFFERS * TILE > M * LINE ? BUFFERS * TILE : M * LINE];
+shared int key_segment[BUFFERS * N];
+
+uint batch;
+uint64_t K, V;
+bool kv_aligned;
+int next_segment;
+
+void fetch_tile(const uint first) {
+    FETCH_TILE(K, k_stride.y, kv_aligned, V, v_stride.y, kv_aligned, first, keys)
+    if (SEGMENTS) next_segment = segments_k.at[batch * keys + min(first + gl_LocalInvocationID.x, keys - 1)];
+}
+
+void keep_tile(const uint stage) {
+    KEEP_TILE(stage * TILE)
+    if (SEGMENTS && gl_LocalInvocationID.x < N) key_segment[stage * N + gl_LocalInvocationID.x] = next_segment;
+}
 
 void main() {
     const uint warp = gl_SubgroupID, lane = gl_SubgroupInvocationID;
     const uint lane_row = lane_sum(ROWS_L, lane), lane_column = lane_sum(COLUMNS_L, lane);
-    const uint head = gl_WorkGroupID.x, batch = gl_WorkGroupID.z, heads = gl_NumWorkGroups.x, key_head = head / GROUP;
+    const uint head = gl_WorkGroupID.x, heads = gl_NumWorkGroups.x, key_head = head / GROUP;
+    batch = gl_WorkGroupID.z;
     const uint block = (gl_NumWorkGroups.y - 1 - gl_WorkGroupID.y) * M, end_row = min(block + M, queries);       // longest first
     const int offset = OFFSETS ? offsets.at[batch] : int(keys) - int(queries);
     const uint64_t Q = q + 2ul * (uint64_t(batch) * q_stride.x + head * q_stride.z);
-    const uint64_t K = k + 2ul * (uint64_t(batch) * k_stride.x + key_head * k_stride.z);
-    const uint64_t V = v + 2ul * (uint64_t(batch) * v_stride.x + key_head * v_stride.z);
-    const bool q_aligned = multiple_of_8(Q, q_stride.y, 0), kv_aligned = multiple_of_8(K, k_stride.y, v_stride.y) && multiple_of_8(V, 0, 0);
+    K = k + 2ul * (uint64_t(batch) * k_stride.x + key_head * k_stride.z);
+    V = v + 2ul * (uint64_t(batch) * v_stride.x + key_head * v_stride.z);
+    const bool q_aligned = multiple_of_8(Q, q_stride.y, 0);
+    kv_aligned = multiple_of_8(K, k_stride.y, v_stride.y) && multiple_of_8(V, 0, 0);
 
-    LOAD_LINES(0, M, Q, q_stride.y, block, queries, q_aligned)
+    LOAD_OWN(Q, q_stride.y, block, queries, q_aligned)
     barrier();
     COOP_A rows[PLANES * FD];
     [[unroll]] for (uint i = 0; i < PLANES * FD; i++) coopMatLoad(rows[i], memory, warp * SIDE * LINE + i * SIDE / 8, LINE, ROW_MAJOR);
@@ -66,20 +83,24 @@ void main() {
     start -= start % int(N);
     const float undo_q = undo_of(q, q_stride, batch, head, min(block + warp * SIDE, queries - 1));
 
+    uint stage = 0, other = BUFFERS - 1;
+    barrier();
+    if (start <= stop) {
+        fetch_tile(uint(start));
+        keep_tile(0);
+        barrier();
+    }
     for (int j0 = start; j0 <= stop; j0 += int(N)) {
         const float factor = PLANES == 2 ? SCALE * undo_q * undo_of(k, k_stride, batch, key_head, uint(j0)) : SCALE * LOG2_E;
         const float undo_v = undo_of(v, v_stride, batch, key_head, uint(j0));
-        barrier();
-        LOAD_LINES(0, N, K, k_stride.y, uint(j0), keys, kv_aligned)
-        LOAD_LINES(N * LINE, N, V, v_stride.y, uint(j0), keys, kv_aligned)
-        if (SEGMENTS) for (uint i = gl_LocalInvocationID.x; i < N; i += ALL) key_segment[i] = segments_k.at[batch * keys + min(uint(j0) + i, keys - 1)];
-        barrier();
+        const bool more = j0 + int(N) <= stop;
+        if (more) fetch_tile(uint(j0) + N);
 
         COOP_SUM score[FN];
         [[unroll]] for (uint j = 0; j < FN; j++) {
             COOP_SUM high = COOP_SUM(0.0);
             COOP_SUM low = COOP_SUM(0.0);
-            [[unroll]] for (uint i = 0; i < FD; i++) MULTIPLY(high, low, rows[i], rows[(PLANES - 1) * FD + i], j * SIDE * LINE + i * SIDE / 8, COLUMN_MAJOR)
+            [[unroll]] for (uint i = 0; i < FD; i++) MULTIPLY(high, low, rows[i], rows[(PLANES - 1) * FD + i], stage * TILE + j * SIDE * LINE + i * SIDE / 8, COLUMN_MAJOR)
             if (PLANES == 2) high = high + low;
             score[j] = high;
         }
@@ -88,7 +109,7 @@ void main() {
                 [[unroll]] for (uint e = 0; e < EACH; e++) {
                     const uint c = class_of(e), column = j * SIDE + lane_column + column_of_element(e);
                     const int position = j0 + int(column);
-                    if (position < first[c] || position > last[c] || (SEGMENTS && key_segment[column] != segment[c])) score[j][e] = NEGLIGIBLE;
+                    if (position < first[c] || position > last[c] || (SEGMENTS && key_segment[stage * N + column] != segment[c])) score[j][e] = NEGLIGIBLE;
                 }
         [[unroll]] for (uint c = 0; c < CLASSES; c++) {
             float most = NEGLIGIBLE;
@@ -110,8 +131,14 @@ void main() {
             }
         [[unroll]] for (uint d = 0; d < FD; d++) {
             [[unroll]] for (uint e = 0; e < EACH; e++) sum[d][e] = sum[d][e] * shrink[class_of(e)];
-            ADD_PRODUCT(sum[d], undo_v, weight, lower, FN, N * LINE + d * SIDE / 8)
+            ADD_PRODUCT(sum[d], undo_v, weight, lower, FN, stage * TILE + N * LINE + d * SIDE / 8)
         }
+        if (BUFFERS == 1) barrier();
+        if (more) keep_tile(other);
+        barrier();
+        const uint swap = stage;
+        stage = other;
+        other = swap;
     }
 
     [[unroll]] for (uint c = 0; c < CLASSES; c++) total[c] = across_row(total[c], false);

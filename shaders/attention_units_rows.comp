@@ -33,29 +33,46 @@ layout(push_constant, scalar) uniform Arguments {
     uint queries, keys;
 };
 
-shared uvec4 memory[2 * N > M ? 2 * N * LINE : M * LINE];
-shared int key_segment[N];
+shared uvec4 memory[BUFFERS * TILE > M * LINE ? BUFFERS * TILE : M * LINE];
+shared int key_segment[BUFFERS * N];
+
+uint batch;
+uint64_t K, V;
+bool kv_aligned;
+int next_segment;
+
+void fetch_tile(const uint first) {
+    FETCH_TILE(K, k_stride.y, kv_aligned, V, v_stride.y, kv_aligned, first, keys)
+    if (SEGMENTS) next_segment = segments_k.at[batch * keys + min(first + gl_LocalInvocationID.x, keys - 1)];
+}
+
+void keep_tile(const uint stage) {
+    KEEP_TILE(stage * TILE)
+    if (SEGMENTS && gl_LocalInvocationID.x < N) key_segment[stage * N + gl_LocalInvocationID.x] = next_segment;
+}
 
 void main() {
     const uint warp = gl_SubgroupID, lane = gl_SubgroupInvocationID;
     const uint lane_row = lane_sum(ROWS_L, lane), lane_column = lane_sum(COLUMNS_L, lane);
-    const uint head = gl_WorkGroupID.x, batch = gl_WorkGroupID.z, heads = gl_NumWorkGroups.x, key_head = head / GROUP;
+    const uint head = gl_WorkGroupID.x, heads = gl_NumWorkGroups.x, key_head = head / GROUP;
+    batch = gl_WorkGroupID.z;
     const uint block = (gl_NumWorkGroups.y - 1 - gl_WorkGroupID.y) * M, end_row = min(block + M, queries);       // longest first
     const int offset = int(keys) - int(queries);
     const uint64_t Q = q + 2ul * (uint64_t(batch) * q_stride.x + head * q_stride.z);
-    const uint64_t K = k + 2ul * (uint64_t(batch) * k_stride.x + key_head * k_stride.z);
-    const uint64_t V = v + 2ul * (uint64_t(batch) * v_stride.x + key_head * v_stride.z);
+    K = k + 2ul * (uint64_t(batch) * k_stride.x + key_head * k_stride.z);
+    V = v + 2ul * (uint64_t(batch) * v_stride.x + key_head * v_stride.z);
     const uvec3 d_stride = dout_strides(q_stride, queries, heads);
     const uint64_t D = dout + 2ul * (uint64_t(batch) * d_stride.x + head * d_stride.z);
-    const bool q_aligned = multiple_of_8(Q, q_stride.y, 0), kv_aligned = multiple_of_8(K, k_stride.y, v_stride.y) && multiple_of_8(V, 0, 0);
+    const bool q_aligned = multiple_of_8(Q, q_stride.y, 0);
+    kv_aligned = multiple_of_8(K, k_stride.y, v_stride.y) && multiple_of_8(V, 0, 0);
 
     COOP_A rows[PLANES * FD];
     COOP_A slopes[PLANES * FD];
-    LOAD_LINES(0, M, Q, q_stride.y, block, queries, q_aligned)
+    LOAD_OWN(Q, q_stride.y, block, queries, q_aligned)
     barrier();
     [[unroll]] for (uint i = 0; i < PLANES * FD; i++) coopMatLoad(rows[i], memory, warp * SIDE * LINE + i * SIDE / 8, LINE, ROW_MAJOR);
     barrier();
-    LOAD_LINES(0, M, D, d_stride.y, block, queries, true)
+    LOAD_OWN(D, d_stride.y, block, queries, true)
     barrier();
     [[unroll]] for (uint i = 0; i < PLANES * FD; i++) coopMatLoad(slopes[i], memory, warp * SIDE * LINE + i * SIDE / 8, LINE, ROW_MAJOR);
 
@@ -79,14 +96,18 @@ void main() {
     const uint own = min(block + warp * SIDE, queries - 1);
     const float undo_q = undo_of(q, q_stride, batch, head, own), undo_d = undo_of(dout, d_stride, batch, head, own);
 
+    uint stage = 0, other = BUFFERS - 1;
+    barrier();
+    if (start <= stop) {
+        fetch_tile(uint(start));
+        keep_tile(0);
+        barrier();
+    }
     for (int j0 = start; j0 <= stop; j0 += int(N)) {
         const float undo_k = undo_of(k, k_stride, batch, key_head, uint(j0)), undo_v = undo_of(v, v_stride, batch, key_head, uint(j0));
         const float factor = PLANES == 2 ? SCALE * undo_q * undo_k : SCALE * LOG2_E, undo_dv = undo_d * undo_v;
-        barrier();
-        LOAD_LINES(0, N, K, k_stride.y, uint(j0), keys, kv_aligned)
-        LOAD_LINES(N * LINE, N, V, v_stride.y, uint(j0), keys, kv_aligned)
-        if (SEGMENTS) for (uint i = gl_LocalInvocationID.x; i < N; i += ALL) key_segment[i] = segments_k.at[batch * keys + min(uint(j0) + i, keys - 1)];
-        barrier();
+        const bool more = j0 + int(N) <= stop;
+        if (more) fetch_tile(uint(j0) + N);
 
         const bool edge = SEGMENTS || j0 < inner_first || j0 + int(N) - 1 > inner_last;
         COOP_SUM change[FN];
@@ -95,18 +116,18 @@ void main() {
             COOP_SUM score = COOP_SUM(0.0);
             COOP_SUM score_low = COOP_SUM(0.0);
             [[unroll]] for (uint i = 0; i < FD; i++)
-                MULTIPLY(score, score_low, rows[i], rows[(PLANES - 1) * FD + i], j * SIDE * LINE + i * SIDE / 8, COLUMN_MAJOR)
+                MULTIPLY(score, score_low, rows[i], rows[(PLANES - 1) * FD + i], stage * TILE + j * SIDE * LINE + i * SIDE / 8, COLUMN_MAJOR)
             if (PLANES == 2) score = score + score_low;
             if (edge)
                 [[unroll]] for (uint e = 0; e < EACH; e++) {
                     const uint c = class_of(e), column = j * SIDE + lane_column + column_of_element(e);
                     const int position = j0 + int(column);
-                    if (position < first[c] || position > last[c] || (SEGMENTS && key_segment[column] != segment[c])) score[e] = NEGLIGIBLE;
+                    if (position < first[c] || position > last[c] || (SEGMENTS && key_segment[stage * N + column] != segment[c])) score[e] = NEGLIGIBLE;
                 }
             COOP_SUM slope = COOP_SUM(0.0);
             COOP_SUM slope_low = COOP_SUM(0.0);
             [[unroll]] for (uint i = 0; i < FD; i++)
-                MULTIPLY(slope, slope_low, slopes[i], slopes[(PLANES - 1) * FD + i], (N + j * SIDE) * LINE + i * SIDE / 8, COLUMN_MAJOR)
+                MULTIPLY(slope, slope_low, slopes[i], slopes[(PLANES - 1) * FD + i], stage * TILE + (N + j * SIDE) * LINE + i * SIDE / 8, COLUMN_MAJOR)
             if (PLANES == 2) slope = slope + slope_low;
             [[unroll]] for (uint e = 0; e < EACH; e++) {
                 const uint c = class_of(e);
@@ -123,7 +144,13 @@ void main() {
         COOP_A lower[FN];
         [[unroll]] for (uint j = 0; j < FN; j++)
             [[unroll]] for (uint e = 0; e < EACH; e++) KEEP(weight[j], lower[j], e, change[j][e] * power)
-        [[unroll]] for (uint d = 0; d < FD; d++) ADD_PRODUCT(sum[d], undo, weight, lower, FN, d * SIDE / 8)
+        [[unroll]] for (uint d = 0; d < FD; d++) ADD_PRODUCT(sum[d], undo, weight, lower, FN, stage * TILE + d * SIDE / 8)
+        if (BUFFERS == 1) barrier();
+        if (more) keep_tile(other);
+        barrier();
+        const uint swap = stage;
+        stage = other;
+        other = swap;
     }
 
     if (PLANES == 2)

@@ -21,14 +21,16 @@ FEWEST_LINES = 33                                   # queries, keys: below, the 
 
 @dataclass(frozen=True)
 class Unit:
-    """Subgroups of a workgroup, and the columns that they meet at a time."""
+    """Subgroups of a workgroup, the columns that they meet at a time, and tiles of columns in shared memory (1 or 2)."""
 
     subgroups: int
     columns: int
+    buffers: int = 1
 
     def shared_bytes(self, width: int, planes: int, side: int) -> int:
-        """Two tiles of columns, or the rows on their way in; segments, sums and deltas of the columns."""
-        return 16 * max(2 * self.columns, self.subgroups * side) * (planes * width // 8 + 1) + 12 * self.columns
+        """Tiles of columns of two operands, or the rows on their way in; segments, sums and deltas of the columns."""
+        lines = max(2 * self.buffers * self.columns, self.subgroups * side)
+        return 16 * lines * (planes * width // 8 + 1) + 12 * self.buffers * self.columns
 
 
 FORWARD, ROWS, KEYS = Unit(4, 64), Unit(4, 64), Unit(4, 32)                         # of fp32 operands
@@ -59,7 +61,7 @@ def launch(shader: str, label: str, unit: Unit, groups: tuple[int, int, int], ru
     """work: operations for each channel of a seen pair."""
     layout, side = found
     numbers = (*constants(rule, shape, unit.subgroups * profile.subgroup), dtype == "bf16", unit.columns, planes, unit.subgroups, side,
-               rule.offset, shared, *layout.constants)
+               rule.offset, shared, *layout.constants, unit.buffers)
     return Launch(half_shader(shader, dtype), groups, arguments, numbers, label, work * pairs(rule, shape) * shape.width)
 
 

@@ -11,6 +11,7 @@ layout(constant_id = 16) const uint WARPS = 4;
 layout(constant_id = 17) const uint SIDE = 16;
 layout(constant_id = 18) const bool OFFSETS = false;
 layout(constant_id = 19) const uint SHARED = 1;       // query heads for each key head where a workgroup takes one of them, GROUP being 1
+layout(constant_id = 24) const uint BUFFERS = 1;      // tiles in shared memory; with 2 one is filled while the other is read
 
 const uint M = WARPS * SIDE, FD = WIDTH / SIDE, FN = N / SIDE, BLOCK = 64;
 const uint FULL = PLANES * WIDTH / 8, LINE = FULL + 1;     // uvec4 of a line in memory; in shared memory one more, for the banks
@@ -25,23 +26,41 @@ layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Halves { uin
 #define ROW_MAJOR gl_CooperativeMatrixLayoutRowMajor
 #define COLUMN_MAJOR gl_CooperativeMatrixLayoutColumnMajor
 
-// Eight halves at an address that is a multiple of 16 where `aligned`, or zeros.
-uvec4 fetch(const uint64_t address, const bool there, const bool aligned) {
+// Eight halves at an address that is a multiple of 16 where `aligned`.
+uvec4 fetch(const uint64_t address, const bool aligned) {
+    if (PLANES == 2 || aligned) return Vectors(address).at;
     uvec4 value = uvec4(0);
-    if (there) {
-        if (aligned) value = Vectors(address).at;
-        else [[unroll]] for (uint i = 0; i < 8; i++) value[i / 2] |= uint(Halves(address).at[i]) << (16 * (i & 1));
-    }
+    [[unroll]] for (uint i = 0; i < 8; i++) value[i / 2] |= uint(Halves(address).at[i]) << (16 * (i & 1));
     return value;
 }
 
-// Lines first .. first + lines of an operand into shared memory from `start` on; lines from `limit` on are zero.
-#define LOAD_LINES(start, lines, address, stride, first, limit, aligned)                                                      \
-    [[unroll]] for (uint i_ = 0; i_ < ((lines) * FULL + ALL - 1) / ALL; i_++) {                                                \
-        const uint v_ = i_ * ALL + gl_LocalInvocationID.x, line_ = v_ / FULL, place_ = v_ % FULL;                               \
-        if ((lines) * FULL % ALL == 0 || line_ < (lines))                                                                      \
-            memory[(start) + line_ * LINE + place_] =                                                                          \
-                fetch((address) + 2ul * (uint64_t((first) + line_) * (stride) + 8 * place_), (first) + line_ < (limit), aligned); \
+// Eight halves of a line of an operand; lines from `limit` on repeat the last one: nothing that comes of them is used.
+uvec4 fetch_from(const uint64_t operand, const uint stride, const uint line, const uint place, const uint limit, const bool aligned) {
+    if (PLANES == 2) return fetch(operand + 16ul * (line * FULL + place), true);              // its lines go on to a multiple of 64
+    return fetch(operand + 2ul * (uint64_t(min(line, limit - 1)) * stride + 8 * place), aligned);
+}
+
+// The M lines of a workgroup from `first` on into shared memory.
+#define LOAD_OWN(operand, stride, first, limit, aligned)                                                                      \
+    for (uint v_ = gl_LocalInvocationID.x; v_ < M * FULL; v_ += ALL)                                                           \
+        memory[v_ / FULL * LINE + v_ % FULL] = fetch_from(operand, stride, min((first) + v_ / FULL, (limit) - 1), v_ % FULL, limit, aligned);
+
+// Tiles of N lines of two operands: into registers, and from there into shared memory from `stage` on.
+const uint TILE = 2 * N * LINE, LOADS = (N * FULL + ALL - 1) / ALL;
+uvec4 next_a[LOADS], next_b[LOADS];
+#define FETCH_TILE(operand_a, stride_a, aligned_a, operand_b, stride_b, aligned_b, first, limit)                               \
+    [[unroll]] for (uint i_ = 0; i_ < LOADS; i_++) {                                                                           \
+        const uint v_ = min(i_ * ALL + gl_LocalInvocationID.x, N * FULL - 1);                                                  \
+        next_a[i_] = fetch_from(operand_a, stride_a, (first) + v_ / FULL, v_ % FULL, limit, aligned_a);                        \
+        next_b[i_] = fetch_from(operand_b, stride_b, (first) + v_ / FULL, v_ % FULL, limit, aligned_b);                        \
+    }
+#define KEEP_TILE(stage)                                                                                                       \
+    [[unroll]] for (uint i_ = 0; i_ < LOADS; i_++) {                                                                           \
+        const uint v_ = i_ * ALL + gl_LocalInvocationID.x;                                                                     \
+        if (N * FULL % ALL == 0 || v_ < N * FULL) {                                                                            \
+            memory[(stage) + v_ / FULL * LINE + v_ % FULL] = next_a[i_];                                                       \
+            memory[(stage) + N * LINE + v_ / FULL * LINE + v_ % FULL] = next_b[i_];                                            \
+        }                                                                                                                      \
     }
 
 bool multiple_of_8(const uint64_t address, const uint a, const uint b) { return ((uint(address) & 15) | ((a | b) & 7)) == 0; }
