@@ -80,9 +80,16 @@ def saved_traceback(error: BaseException) -> Path:
     return Path(file.name)
 
 
-def stop_on_terminate() -> None:
-    """A polite kill ends a run like Ctrl-C does: run.json says interrupted."""
+def stop_on_terminate(*others: int) -> None:
+    """A polite kill (SIGTERM, or one of the signals `others`) ends a run like Ctrl-C does: run.json says interrupted.
+
+    The first one only: what is then written down is not interrupted again."""
+    signals = (signal.SIGTERM, *others)
+
     def interrupt(*_: object) -> None:
+        for number in signals:
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt("terminated")
 
-    signal.signal(signal.SIGTERM, interrupt)
+    for number in signals:
+        signal.signal(number, interrupt)

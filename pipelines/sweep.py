@@ -59,6 +59,10 @@ def sweep(pipeline: str, words: list[str], folders: Folders) -> int:
                 pool.run() if pool is not None else run_jobs(jobs, folder)
     except StopSweep:
         pass
+    except UserError:                             # a launcher that takes no job
+        if not read_rows(folder):
+            shutil.rmtree(folder)
+        raise
     except KeyboardInterrupt:
         interrupted = True
     rows = read_rows(folder)

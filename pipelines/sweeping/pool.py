@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hierarchos.errors import UserError
 from pipelines import exits
 from pipelines.progress import Progress
 from pipelines.sweeping.jobs import SweepJob
 from pipelines.sweeping.launchers.launcher import Launcher, Started
 from pipelines.sweeping.launchers.processes import Processes
-from pipelines.sweeping.rows import Outcome, read_row, row_of, save_row, table_of
+from pipelines.sweeping.rows import Outcome, drop_row, read_row, row_of, save_row, table_of
 
 POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 20.0          # for jobs that are asked to stop
@@ -45,7 +46,7 @@ class Pool:
     killed_jobs: Counter[int] = field(default_factory=Counter)
 
     def run(self) -> None:
-        """Runs all jobs; raises KeyboardInterrupt once the jobs at work have stopped and kept what they had."""
+        """Runs all jobs; raises KeyboardInterrupt, or UserError of the launcher, once the jobs at work have stopped and kept steps."""
         waiting, free = list(self.jobs), list(self.slots)
         with LiveTable(self) as table:
             try:
@@ -57,7 +58,7 @@ class Pool:
                         waiting = []
                     table.show()
                     time.sleep(POLL_SECONDS)
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, UserError):           # UserError: the launcher takes no more jobs
                 self.stop()
                 raise
             finally:
@@ -68,24 +69,27 @@ class Pool:
         return Working(job, self.launcher.start(self.folder, job.number, device), device)
 
     def collect(self, free: list[str], waiting: list[SweepJob]) -> bool:
-        """Takes in the jobs that have ended, and their devices; whether one of them failed. A killed one waits again, if it may."""
+        """Takes in the jobs that have ended, and their devices; whether one of them failed. One that was stopped waits again, if it may."""
         ended = [one for one in self.working if one.process.poll() is not None]
         for one in ended:
             self.working.remove(one)
             free.append(one.device)
-            if (row := read_row(self.folder, one.job.number)) is None and self.may_try_again(one):
+            row = read_row(self.folder, one.job.number)
+            if (row is None or row["exit"] == exits.INTERRUPTED) and self.may_try_again(one, row):
                 waiting.append(one.job)
                 ended = [other for other in ended if other is not one]
             else:
                 self.tell(one, row or self.killed(one))
         return any(one.process.returncode not in (exits.DONE, exits.INTERRUPTED) for one in ended)
 
-    def may_try_again(self, one: Working) -> bool:
-        """Whether a job whose process was killed is started again; it goes on from its last checkpoint."""
+    def may_try_again(self, one: Working, row: dict | None) -> bool:
+        """Whether a job whose process was killed, or that others than this pool stopped, is started again, from its last checkpoint."""
         self.killed_jobs[one.job.number] += 1
         if self.killed_jobs[one.job.number] > self.retries:
             return False
-        self.progress.line(f"job {one.job.number}: its process was killed; it is started again")
+        drop_row(self.folder, one.job.number)
+        how = "its process was killed" if row is None else "it was stopped from outside"
+        self.progress.line(f"job {one.job.number}: {how}; it is started again")
         return True
 
     def killed(self, one: Working) -> dict:

@@ -38,6 +38,11 @@ def save_row(folder: Path, row: dict) -> None:
     write_json(folder / "jobs" / f"{row['job']:04d}.json", row)
 
 
+def drop_row(folder: Path, number: int) -> None:
+    """Forgets the row of a job that is started again."""
+    (folder / "jobs" / f"{number:04d}.json").unlink(missing_ok=True)
+
+
 def read_rows(folder: Path) -> list[dict]:
     """Rows of all jobs that have ended, in order."""
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted((folder / "jobs").glob("*.json"))]

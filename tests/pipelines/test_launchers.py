@@ -87,8 +87,9 @@ def test_missing_package_says_what_to_install(place, monkeypatch, name):
     assert any(line.startswith(f"try  pip install {name}") and line.endswith("nothing was started") for line in told)
 
 
-def test_slurm_that_is_not_there_is_told(place):
+def test_slurm_that_is_not_there_is_told(place, monkeypatch):
     pytest.importorskip("submitit")
+    monkeypatch.setattr("pipelines.sweeping.launchers.submitit.shutil.which", lambda program: None)
     ended = place.call("fake", "-m", "train.learning_rate=1,2", "launcher=slurm")
     assert ended.status == 2 and ended.err.startswith("there is no Slurm on this machine: srun is not found")
 

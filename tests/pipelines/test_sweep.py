@@ -177,6 +177,13 @@ def test_jobs_are_spread_over_devices_in_processes_of_their_own(place, monkeypat
     assert next(row["status"] for row in rows(place)) == "done before" and again.status == 3
 
 
+def test_job_that_others_stop_is_started_again(place, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    ended = place.call(*SWEEP, "train.learning_rate=1,15", "sweep.jobs_per_device=2", "sweep.retries=1")
+    assert ended.status == 0 and "job 1: it was stopped from outside; it is started again" in ended.out, ended.out + ended.err
+    assert learned(place) == ["1.0", "15.0"] and len(place.runs()) == 2 and [row["exit"] for row in rows(place)] == [0, 0]
+
+
 def test_200_starts_in_the_same_second_make_200_directories(place, monkeypatch):
     from pipelines import execute
     from pipelines.progress import Progress
