@@ -1,8 +1,10 @@
 // Products of up to 8 rows with a weight [N,K] on CPU drivers: include/gemv.glsl without a prologue.
 //
-// A workgroup is one subgroup with COLUMNS outputs of each row: lanes stride over K by pairs of floats (64-bit loads; four halves), and x
-// is loaded once for all columns. Indices are 32-bit offsets from push constants (docs/performance.md says what else costs).
-// Limits: K a multiple of 2 * lanes (half weights: 4 * lanes), ldw even (a multiple of 4), fewer than 2^32 elements. NumPy twin: gemv_reference.
+// A workgroup is one subgroup. It keeps a part of x in registers and walks down its COLUMNS outputs, so that weights come as one stream;
+// where x has several parts, sums wait in a private array. A lane has TURNS words of 8 bytes side by side: one load of all lanes touches
+// as many lines as there are lanes, and they arrive together. The order of sums depends on K alone (docs/performance.md has the readings).
+// Limits: K = 2 * LANES * TURNS * BLOCKS * parts (half weights: 4 * ...), ldw even (a multiple of 4), fewer than 2^32 elements.
+// NumPy twin: gemv_reference.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -13,55 +15,66 @@
 #include "activation.glsl"
 #include "gemv.glsl"
 layout(constant_id = 5) const uint WEIGHTS = 0;
-layout(constant_id = 6) const uint COLUMNS = 4;
+layout(constant_id = 6) const uint COLUMNS = 64;
 layout(constant_id = 7) const uint LANES = 8;
+layout(constant_id = 8) const uint TURNS = 8;       // words of a lane that lie side by side
+layout(constant_id = 9) const uint BLOCKS = 4;      // of 8 * LANES * TURNS bytes in a part
+layout(constant_id = 10) const bool WHOLE = false;  // K is one part
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Words { uint64_t at[]; };
 
+const uint PART = TURNS * BLOCKS, VALUES = WEIGHTS == 0 ? 2 : 4, WAITING = WHOLE ? 1 : COLUMNS;
+
 vec2 pair(const uint64_t word) { return uintBitsToFloat(uvec2(uint(word), uint(word >> 32))); }
 
-vec4 quad(const uint64_t word) {
+// Values of a word of the weight.
+vec4 values(const uint64_t word) {
     const uint a = uint(word), b = uint(word >> 32);
+    if (WEIGHTS == 0) return vec4(uintBitsToFloat(uvec2(a, b)), 0.0, 0.0);
     if (WEIGHTS == 1) return vec4(unpackHalf2x16(a), unpackHalf2x16(b));
     return uintBitsToFloat(uvec4(a << 16, a & 0xFFFF0000u, b << 16, b & 0xFFFF0000u));
 }
 
+uint place(const uint part, const uint i, const uint lane) { return ((part * BLOCKS + i / TURNS) * LANES + lane) * TURNS + i % TURNS; }
+
 void main() {
-    const uint lane = gl_SubgroupInvocationID, columns = n, length = k, line = ldw, lx = ldx;
-    Words weights = Words(w), values = Words(x);
-    const uint first = (gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x) * COLUMNS;
-    vec2 sum[ROWS][COLUMNS];
-    uint at[COLUMNS];
-    [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
-        at[j] = min(first + j, columns - 1) * (line / (WEIGHTS == 0 ? 2 : 4)) + lane;
-        [[unroll]] for (uint r = 0; r < ROWS; r++) sum[r][j] = vec2(0.0);
-    }
-    if (WEIGHTS == 0) {
-        for (uint i = 0; i < length / (2 * LANES); i++) {
-            vec2 a[ROWS];
-            [[unroll]] for (uint r = 0; r < ROWS; r++) a[r] = pair(values.at[r * (lx / 2) + i * LANES + lane]);
-            [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
-                const vec2 b = pair(weights.at[at[j] + i * LANES]);
-                [[unroll]] for (uint r = 0; r < ROWS; r++) sum[r][j] = fma(a[r], b, sum[r][j]);
+    const uint lane = gl_SubgroupInvocationID, columns = n, line = ldw / VALUES, lx = ldx / 2;
+    const uint parts = WHOLE ? 1 : k / (VALUES * LANES * PART);
+    Words weights = Words(w), rows = Words(x);
+    const uint first = (gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x) * COLUMNS, end = min(first + COLUMNS, columns);
+    vec2 waiting[ROWS][WAITING];
+    for (uint part = 0; part < parts; part++) {
+        vec4 a[ROWS][PART];
+        [[unroll]] for (uint r = 0; r < ROWS; r++)
+            [[unroll]] for (uint i = 0; i < PART; i++) {
+                const uint at = r * lx + (VALUES / 2) * place(part, i, lane);
+                a[r][i] = vec4(pair(rows.at[at]), WEIGHTS == 0 ? vec2(0.0) : pair(rows.at[at + 1]));
             }
-        }
-    } else {
-        for (uint i = 0; i < length / (4 * LANES); i++) {
-            vec4 a[ROWS];
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                const uint place = r * (lx / 2) + 2 * (i * LANES + lane);
-                a[r] = vec4(pair(values.at[place]), pair(values.at[place + 1]));
+        for (uint base = first; base < end; base += LANES) {
+            float kept[ROWS];
+            [[unroll]] for (uint r = 0; r < ROWS; r++) kept[r] = 0.0;
+            for (uint j = 0; j < LANES; j++) {
+                const uint at = min(base + j, columns - 1) * line, slot = WHOLE ? 0 : base + j - first;
+                vec2 sum[ROWS];
+                [[unroll]] for (uint r = 0; r < ROWS; r++) sum[r] = part == 0 ? vec2(0.0) : waiting[r][slot];
+                [[unroll]] for (uint i = 0; i < PART; i++) {
+                    const vec4 b = values(weights.at[at + place(part, i, lane)]);
+                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                        sum[r] = fma(a[r][i].xy, b.xy, sum[r]);
+                        if (WEIGHTS != 0) sum[r] = fma(a[r][i].zw, b.zw, sum[r]);
+                    }
+                }
+                [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                    if (part + 1 < parts) {
+                        waiting[r][slot] = sum[r];
+                        continue;
+                    }
+                    const float v = subgroupAdd(sum[r].x + sum[r].y);
+                    kept[r] = lane == j ? v : kept[r];
+                }
             }
-            [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
-                const vec4 b = quad(weights.at[at[j] + i * LANES]);
-                [[unroll]] for (uint r = 0; r < ROWS; r++) sum[r][j] = fma(a[r].zw, b.zw, fma(a[r].xy, b.xy, sum[r][j]));
-            }
-        }
-    }
-    [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
-        [[unroll]] for (uint r = 0; r < ROWS; r++) {
-            const float v = subgroupAdd(sum[r][j].x + sum[r][j].y);
-            if (lane == 0 && first + j < columns) Floats(c).at[r * ldc + first + j] = epilogue(v, r, first + j);
+            if (part + 1 == parts && base + lane < columns)
+                [[unroll]] for (uint r = 0; r < ROWS; r++) Floats(c).at[r * ldc + base + lane] = epilogue(kept[r], r, base + lane);
         }
     }
 }

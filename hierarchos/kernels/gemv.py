@@ -7,7 +7,7 @@ P: "none" x; "rms" and "layer" norms; "gated" act(x) second
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
+from math import ceil, log, prod
 
 import numpy as np
 
@@ -23,7 +23,9 @@ FORMS = (None, "fp16", "bf16")
 MOST_ROWS = 8
 MOST_SHARED = 32768  # bytes of P(X) that a workgroup of a GPU keeps
 MOST_AHEAD = 12  # 16-byte loads of a lane asked for before the prologue
-CPU_COLUMNS = 4
+CPU_COLUMNS = (96, 72, 48, 24, 8)  # outputs of a workgroup
+CPU_START = 1.5  # what a workgroup costs before its first output, in outputs
+LINE, MOST_TURNS = 8, 12  # words of a cache line
 
 
 @dataclass(frozen=True)
@@ -186,9 +188,25 @@ class Lowerer:
         )
 
     def on_cpu(self) -> Launch:
-        columns = CPU_COLUMNS
-        groups = fold_groups(-(-self.n // columns), 1, self.profile)
-        return self.launch("gemv_cpu", groups, self.profile.subgroup, (columns, self.profile.subgroup))
+        lanes = self.profile.subgroup
+        values = 4 if self.op.half else 2  # of a word
+        turns, part, words = parts_of(self.k // values // lanes, self.m, values)
+        columns = columns_of(self.n, self.profile.compute_units)
+        groups = fold_groups(ceil(self.n / columns), 1, self.profile)
+        return self.launch("gemv_cpu", groups, lanes, (columns, lanes, turns, part // turns, part == words))
+
+
+def columns_of(n: int, threads: int) -> int:
+    """Outputs of a workgroup where each thread of the driver gets its share of workgroups at once."""
+    return min(CPU_COLUMNS, key=lambda columns: ceil(ceil(n / columns) / threads) * (columns + CPU_START))
+
+
+def parts_of(words: int, rows: int, values: int = 2) -> tuple[int, int, int]:
+    """Words of a lane that lie side by side (by K alone: it decides the order of sums), words of a lane in a part of x, in all of it."""
+    turns = max((n for n in range(1, MOST_TURNS + 1) if words % n == 0), key=lambda n: (-abs(n - LINE), n))
+    wanted = max(72, 192 // rows) / values  # unrolled loads: compile time grows with their number times rows times values
+    parts = [turns * n for n in range(1, words // turns + 1) if words // turns % n == 0]
+    return turns, min(parts, key=lambda part: abs(log(part / wanted))), words
 
 
 def lower_gemv(op, inputs: list[Operand], output: Operand, profile: Profile) -> Lowering:

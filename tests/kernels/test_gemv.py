@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hierarchos.graph.ops.gemv import Gemv
-from hierarchos.kernels.gemv import lower_gemv
+from hierarchos.kernels.gemv import lower_gemv, parts_of
 from hierarchos.kernels.launch import Operand, Profile, row_major
 from tests.support import run_op
 
@@ -66,6 +66,24 @@ def test_half_weights_are_read_exactly(device, kind, rows):
     expected = Gemv("rms", eps=1e-6, norm_weight=True).reference([a.astype(np.float64) for a in (x, norm, meant)])[0]
     assert np.abs(run_op(device, op, x, norm, packed)[0] - expected).max() < 3e-6 * np.abs(expected).max()
     assert np.abs(op.reference([x, norm, packed])[0] - expected).max() < 3e-6 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("k", [64, 960])
+@pytest.mark.parametrize("half", [0, 1])
+def test_a_row_has_the_same_bits_beside_other_rows(device, k, half):
+    op, k = Gemv(half=half), k << half
+    x, weight = numbers(8, k), numbers(19, k)
+    weight = half_of(weight, half)[0] if half else weight
+    together = run_op(device, op, x, weight)[0]
+    assert all(np.array_equal(run_op(device, op, x[row : row + 1], weight)[0][0], together[row]) for row in (0, 5, 7))
+
+
+def test_parts_of_long_rows_hold_all_of_it():
+    for words in (1, 3, 36, 37, 96, 101, 896):
+        found = [parts_of(words, rows) for rows in range(1, 9)]
+        assert len({turns for turns, _, _ in found}) == 1, "the order of sums is that of one row"
+        assert all(whole == words and words % part == 0 and part % turns == 0 for turns, part, whole in found)
+    assert parts_of(96, 1) == (8, 96, 96) and parts_of(96, 8) == (8, 32, 96) and parts_of(36, 1) == (9, 36, 36)
 
 
 def test_views_are_rows(device):
