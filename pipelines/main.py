@@ -17,7 +17,7 @@ COMMANDS = {
     "devices": "list the Vulkan devices",
     "doctor": "look at drivers, limits and features, and test the arithmetic",
     "architectures": "list the model families that can be trained and run [--json]",
-    "bench": "measure the speed of training steps and kernels [NAMES] [--json]",
+    "bench": "measure the speed of training steps and kernels; lora: beside PEFT on the processor [NAMES] [--json]",
     "config": "print all settings, with the file and line of each [PIPELINE] [KEY=VALUE] [--provenance]",
     "schema": "print JSON Schema of the settings, for editors [GROUP] [--write]",
     "completion": "print a script that completes words in your shell: bash, zsh or fish",

@@ -62,7 +62,10 @@ TESTS: dict[int, tuple[str, ...]] = {
     36: ("merging with tied embeddings", "peft/test_files.py::test_a_merged_package_computes_what_base_and_adapter_do"),
     39: ("training that completes, is right, and is worth it", "peft/test_training.py::test_the_loss_falls",
          "peft/test_files.py::test_an_adapter_loads_in_peft_with_the_same_values",
-         P + "test_adapters.py::test_finetune_leaves_an_adapter_that_the_other_pipelines_take"),
+         P + "test_adapters.py::test_finetune_leaves_an_adapter_that_the_other_pipelines_take",
+         P + "test_bench_lora.py::test_slower_is_called_slower_beside_each_format",
+         P + "test_bench_lora.py::test_bench_asks_peft_for_both_formats",
+         P + "test_bench_lora.py::test_peft_itself_on_the_processor_in_both_formats"),
     40: ("readers distrust what they cannot read", "test_pains_index.py::test_files_can_be_read_in_one_sitting",
          "test_pains_index.py::test_every_binary_has_its_source"),
 }

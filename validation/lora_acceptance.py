@@ -26,14 +26,12 @@ from hierarchos.peft.config import LoraConfig
 from hierarchos.peft.files import save_adapter
 from hierarchos.peft.load import hash_of
 from hierarchos.peft.start import Start
+from pipelines.bench.lora import PROJECTIONS
+from pipelines.bench.lora import SMOLLM2 as SHAPE
 from validation.instruction_rows import chat_rows
 
 LENGTH, RATE, GATE, RELOAD = 512, 2e-4, 1e-3, 1e-4      # RELOAD: of the largest logit
 OURS, PEFT = "hierarchos", "peft"
-PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-SHAPE = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536,
-         "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "max_position_embeddings": 8192,
-         "rms_norm_eps": 1e-5, "rope_theta": 100000.0, "tie_word_embeddings": True, "initializer_range": 0.041666666666666664}
 
 
 def batches_of(folder: Path, rows: int, steps: int, random: bool, vocabulary: int) -> list[dict]:

@@ -1,14 +1,16 @@
 """`hierarchos bench`: times workloads here and, where PyTorch is installed, in PyTorch in the same run; prints the ratios."""
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from dataclasses import asdict
 
 from hierarchos.errors import UserError, nearest
+from pipelines.bench.peers import missing, why
 from pipelines.bench.workloads import DEFAULT, WORKLOADS
+
+MODULE = "validation.bench_torch"
 
 
 def bench(names: list[str], as_json: bool = False, select: str = "auto", budget: float = 2.0, profile: bool = False,
@@ -17,14 +19,15 @@ def bench(names: list[str], as_json: bool = False, select: str = "auto", budget:
 
     compute: "fp32", "bf16" or "fp16", without a loss scale. Returns the exit status."""
     from hierarchos.vulkan import open_device
-    from pipelines.bench import coherent
+    from pipelines.bench import coherent, lora
     from pipelines.bench.profile import kernel_table, show
     from pipelines.bench.timing import time_workload
 
+    known = [*WORKLOADS, *lora.SIZES, coherent.NAME]
     for name in names:
         if name not in WORKLOADS:
-            raise UserError(f"{name} is not a workload", where="command line", nearest=nearest(name, [*WORKLOADS, coherent.NAME]),
-                            hint="workloads: " + ", ".join([*WORKLOADS, coherent.NAME]))
+            raise UserError(f"{name} is not a workload", where="command line", nearest=nearest(name, known),
+                            hint="workloads: " + ", ".join(known))
     rows = []
     with open_device(select) as device:
         device.autotune = not device.info.software  # as training does
@@ -34,7 +37,7 @@ def bench(names: list[str], as_json: bool = False, select: str = "auto", budget:
             row |= facts | {"precision": compute} | pytorch(name, budget, device.info.kind, compute)
             rows.append(row)
             if not as_json:
-                print(line(row, len(rows) == 1), flush=True)
+                print(line(row, len(rows) == 1) + (f"\n  {row['missing']}" if "missing" in row else ""), flush=True)
             if profile:
                 row["kernels"] = kernel_table(WORKLOADS[name], device, compute=compute)
                 if not as_json:
@@ -46,14 +49,14 @@ def bench(names: list[str], as_json: bool = False, select: str = "auto", budget:
 
 def pytorch(name: str, budget: float, kind: str, compute: str = "fp32") -> dict:
     """The same workload in PyTorch (under autocast for a half format), in a process of its own: on CUDA beside a GPU, else on the CPU;
-    empty when it is not installed."""
-    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("validation") is None:
-        return {}
-    command = [sys.executable, "-m", "validation.bench_torch", name, str(budget), "--precision", compute,
+    `missing`: why there is none, in words."""
+    if (reason := missing(MODULE, "torch")) is not None:
+        return {"missing": reason}
+    command = [sys.executable, "-m", MODULE, name, str(budget), "--precision", compute,
                "--device", "cpu" if kind == "software" else "cuda"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        return {}
+        return {"missing": f"PyTorch gave no figures: {why(done)}"}
     other = json.loads(done.stdout.splitlines()[-1])
     return {"pytorch_milliseconds": other["milliseconds"], "pytorch": other["torch"], "pytorch_device": command[-1],
             "pytorch_peak_bytes": other["peak_bytes"]}
