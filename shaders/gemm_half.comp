@@ -18,6 +18,7 @@
 #include "numerics.glsl"
 #include "activation.glsl"
 #include "half.glsl"
+#include "bands.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint ALL = 32;
@@ -75,6 +76,10 @@ uvec4 fetch(const uint64_t address, const int inside) {
     return value;
 }
 
+// Line and first place of what an invocation loads `i`th of a tile in lines of `length`.
+int line_of(const uint id, const uint i, const uint length) { return int((id + i * ALL) / (length / 8)); }
+int place_of(const uint id, const uint i, const uint length) { return int((id + i * ALL) % (length / 8) * 8); }
+
 void multiply(const uint start, const uint row, const uint column) {
     [[unroll]] for (uint kk = 0; kk < TILE_K; kk += MK) {
         coopmat<float16_t, gl_ScopeSubgroup, MM, MK, gl_MatrixUseA> ma[FM];
@@ -121,7 +126,8 @@ void put(const uint64_t C, const uint64_t R, const uint row, const uint column, 
 }
 
 void main() {
-    const uint id = gl_LocalInvocationID.x, row = gl_WorkGroupID.y * TILE_M, column = gl_WorkGroupID.x * TILE_N;
+    const uvec2 group = banded(gl_WorkGroupID.xy, gl_NumWorkGroups.xy);
+    const uint id = gl_LocalInvocationID.x, row = group.y * TILE_M, column = group.x * TILE_N;
     const uint warp = gl_SubgroupID, warp_row = warp / WARPS_N * WARP_M, warp_column = warp % WARPS_N * WARP_N;
     const uint entry = gl_WorkGroupID.z / splits, part = gl_WorkGroupID.z % splits, outer = entry / batch_inner, inner = entry % batch_inner;
     const uint begin = part * k_part;
@@ -134,19 +140,16 @@ void main() {
     const uint64_t R = residual + 4ul * (uint64_t(outer) * r_outer + uint64_t(inner) * r_inner);
     aligned = (((uint(A) | uint(B)) & 15) | ((lda | ldb) & 7) | ((TRANSPOSE_A ? m : k) & 7) | ((TRANSPOSE_B ? k : n) & 7)) == 0;
 
+    // Lines and eights beyond the last rows or columns repeat the last ones: nothing that comes of them is stored. So whole tiles of K are
+    // loaded without a branch, and no load is waited for before it is needed.
     uint64_t from_a[LOADS_A], from_b[LOADS_B];
-    int line_a[LOADS_A], line_b[LOADS_B], place_a[LOADS_A], place_b[LOADS_B];
     [[unroll]] for (uint i = 0; i < LOADS_A; i++) {
-        const uint v = id + i * ALL, line = v / (LENGTH_A / 8), place = v % (LENGTH_A / 8) * 8;
-        from_a[i] = A + 2ul * (line * lda + place);
-        line_a[i] = int(line);
-        place_a[i] = int(place);
+        const int line = line_of(id, i, LENGTH_A), place = place_of(id, i, LENGTH_A);
+        from_a[i] = A + 2ul * (TRANSPOSE_A ? uint64_t(line) * lda + min(place, rows - 8) : uint64_t(min(line, rows - 1)) * lda + place);
     }
     [[unroll]] for (uint i = 0; i < LOADS_B; i++) {
-        const uint v = id + i * ALL, line = v / (LENGTH_B / 8), place = v % (LENGTH_B / 8) * 8;
-        from_b[i] = B + 2ul * (line * ldb + place);
-        line_b[i] = int(line);
-        place_b[i] = int(place);
+        const int line = line_of(id, i, LENGTH_B), place = place_of(id, i, LENGTH_B);
+        from_b[i] = B + 2ul * (TRANSPOSE_B ? uint64_t(min(line, columns - 1)) * ldb + place : uint64_t(line) * ldb + min(place, columns - 8));
     }
     const uint64_t step_a = 2ul * TILE_K * (TRANSPOSE_A ? lda : 1), step_b = 2ul * TILE_K * (TRANSPOSE_B ? 1 : ldb);
 
@@ -154,17 +157,26 @@ void main() {
     uvec4 next_a[LOADS_A], next_b[LOADS_B];
     uint half_ = 0;
     for (int at_k = -int(TILE_K); at_k < length; at_k += int(TILE_K)) {
-        const int left = length - at_k - int(TILE_K);
-        if (left > 0) {
+        const int next_k = at_k + int(TILE_K), left = length - next_k;
+        if (aligned && left >= int(TILE_K)) {
             [[unroll]] for (uint i = 0; i < LOADS_A; i++) {
-                const bool there = line_a[i] < (TRANSPOSE_A ? left : rows);
-                next_a[i] = fetch(from_a[i], there ? (TRANSPOSE_A ? rows : left) - place_a[i] : 0);
+                next_a[i] = Vectors(from_a[i]).at;
                 from_a[i] += step_a;
             }
             [[unroll]] for (uint i = 0; i < LOADS_B; i++) {
-                const bool there = line_b[i] < (TRANSPOSE_B ? columns : left);
-                next_b[i] = fetch(from_b[i], there ? (TRANSPOSE_B ? left : columns) - place_b[i] : 0);
+                next_b[i] = Vectors(from_b[i]).at;
                 from_b[i] += step_b;
+            }
+        } else if (left > 0) {
+            [[unroll]] for (uint i = 0; i < LOADS_A; i++) {
+                const int line = line_of(id, i, LENGTH_A), place = place_of(id, i, LENGTH_A);
+                const uint64_t from = A + 2ul * (TRANSPOSE_A ? uint64_t(next_k + line) * lda + place : uint64_t(line) * lda + next_k + place);
+                next_a[i] = fetch(from, line < (TRANSPOSE_A ? left : rows) ? (TRANSPOSE_A ? rows : left) - place : 0);
+            }
+            [[unroll]] for (uint i = 0; i < LOADS_B; i++) {
+                const int line = line_of(id, i, LENGTH_B), place = place_of(id, i, LENGTH_B);
+                const uint64_t from = B + 2ul * (TRANSPOSE_B ? uint64_t(line) * ldb + next_k + place : uint64_t(next_k + line) * ldb + place);
+                next_b[i] = fetch(from, line < (TRANSPOSE_B ? columns : left) ? (TRANSPOSE_B ? left : columns) - place : 0);
             }
         }
         if (at_k >= 0) multiply(half_ * (SIZE_A + SIZE_B), warp_row, warp_column);
@@ -172,8 +184,8 @@ void main() {
             if (BUFFERS == 1) barrier();
             else half_ = 1 - half_;
             const uint start = half_ * (SIZE_A + SIZE_B);
-            [[unroll]] for (uint i = 0; i < LOADS_A; i++) memory[start + uint(line_a[i]) * STEP_A + uint(place_a[i]) / 8] = next_a[i];
-            [[unroll]] for (uint i = 0; i < LOADS_B; i++) memory[start + SIZE_A + uint(line_b[i]) * STEP_B + uint(place_b[i]) / 8] = next_b[i];
+            [[unroll]] for (uint i = 0; i < LOADS_A; i++) memory[start + uint(line_of(id, i, LENGTH_A)) * STEP_A + uint(place_of(id, i, LENGTH_A)) / 8] = next_a[i];
+            [[unroll]] for (uint i = 0; i < LOADS_B; i++) memory[start + SIZE_A + uint(line_of(id, i, LENGTH_B)) * STEP_B + uint(place_of(id, i, LENGTH_B)) / 8] = next_b[i];
         }
         barrier();
     }

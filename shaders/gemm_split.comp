@@ -18,6 +18,7 @@
 #include "common.glsl"
 #include "numerics.glsl"
 #include "activation.glsl"
+#include "bands.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint ALL = 32;
@@ -69,6 +70,10 @@ void fetch(const uint64_t address, const int inside, out vec4 first, out vec4 se
         [[unroll]] for (int i = 0; i < 4; i++) if (i + 4 < inside) second[i] = Floats(address).at[i + 4];
     }
 }
+
+// Line and first place of what an invocation loads `i`th of a tile in lines of `length`.
+int line_of(const uint id, const uint i, const uint length) { return int((id + i * ALL) / (length / 8)); }
+int place_of(const uint id, const uint i, const uint length) { return int((id + i * ALL) % (length / 8) * 8); }
 
 // x to 11 bits, by its bits: a compiler may take packing and unpacking for nothing. (What float16 then still loses, below 2^-14, is as
 // small as what it loses of the other half.)
@@ -140,7 +145,8 @@ void put(const uint64_t C, const uint row, const uint column, const vec4 sums, c
 }
 
 void main() {
-    const uint id = gl_LocalInvocationID.x, row = gl_WorkGroupID.y * TILE_M, column = gl_WorkGroupID.x * TILE_N;
+    const uvec2 group = banded(gl_WorkGroupID.xy, gl_NumWorkGroups.xy);
+    const uint id = gl_LocalInvocationID.x, row = group.y * TILE_M, column = group.x * TILE_N;
     const uint warp = gl_SubgroupID, warp_row = warp / WARPS_N * WARP_M, warp_column = warp % WARPS_N * WARP_N;
     const uint slice = gl_WorkGroupID.z, begin = slice * k_part;
     const int length = int(min(k, begin + k_part) - begin), rows = int(m - row), columns = int(n - column);
@@ -151,37 +157,46 @@ void main() {
     scale_a = power(largest);
     scale_b = power(largest + 4ul * PARTS);
 
+    // Lines and eights beyond the last rows or columns repeat the last ones: nothing that comes of them is stored. So whole tiles of K are
+    // loaded without a branch, and no load is waited for before it is needed.
     uint64_t from_a[LOADS_A], from_b[LOADS_B];
-    int line_a[LOADS_A], line_b[LOADS_B], place_a[LOADS_A], place_b[LOADS_B];
     [[unroll]] for (uint i = 0; i < LOADS_A; i++) {
-        const uint v = id + i * ALL, line = v / (LENGTH_A / 8), place = v % (LENGTH_A / 8) * 8;
-        from_a[i] = A + 4ul * (uint64_t(line) * lda + place);
-        line_a[i] = int(line);
-        place_a[i] = int(place);
+        const int line = line_of(id, i, LENGTH_A), place = place_of(id, i, LENGTH_A);
+        from_a[i] = A + 4ul * (TRANSPOSE_A ? uint64_t(line) * lda + min(place, rows - 8) : uint64_t(min(line, rows - 1)) * lda + place);
     }
     [[unroll]] for (uint i = 0; i < LOADS_B; i++) {
-        const uint v = id + i * ALL, line = v / (LENGTH_B / 8), place = v % (LENGTH_B / 8) * 8;
-        from_b[i] = B + 4ul * (uint64_t(line) * ldb + place);
-        line_b[i] = int(line);
-        place_b[i] = int(place);
+        const int line = line_of(id, i, LENGTH_B), place = place_of(id, i, LENGTH_B);
+        from_b[i] = B + 4ul * (TRANSPOSE_B ? uint64_t(min(line, columns - 1)) * ldb + place : uint64_t(line) * ldb + min(place, columns - 8));
     }
+    const bool eights = aligned && ((TRANSPOSE_A ? m & 7 : 0) | (TRANSPOSE_B ? 0 : n & 7)) == 0;
     const uint64_t step_a = 4ul * TILE_K * (TRANSPOSE_A ? lda : 1), step_b = 4ul * TILE_K * (TRANSPOSE_B ? 1 : ldb);
 
     [[unroll]] for (uint i = 0; i < FM * FN; i++) sum[i] = coopmat<float, gl_ScopeSubgroup, MM, MN, gl_MatrixUseAccumulator>(0.0);
     vec4 next_a[LOADS_A][2], next_b[LOADS_B][2];
     uint half_ = 0;
     for (int at_k = -int(TILE_K); at_k < length; at_k += int(TILE_K)) {
-        const int left = length - at_k - int(TILE_K);
-        if (left > 0) {
+        const int next_k = at_k + int(TILE_K), left = length - next_k;
+        if (eights && left >= int(TILE_K)) {
             [[unroll]] for (uint i = 0; i < LOADS_A; i++) {
-                const bool there = line_a[i] < (TRANSPOSE_A ? left : rows);
-                fetch(from_a[i], there ? (TRANSPOSE_A ? rows : left) - place_a[i] : 0, next_a[i][0], next_a[i][1]);
+                next_a[i][0] = Vec4s(from_a[i]).at[0];
+                next_a[i][1] = Vec4s(from_a[i]).at[1];
                 from_a[i] += step_a;
             }
             [[unroll]] for (uint i = 0; i < LOADS_B; i++) {
-                const bool there = line_b[i] < (TRANSPOSE_B ? columns : left);
-                fetch(from_b[i], there ? (TRANSPOSE_B ? left : columns) - place_b[i] : 0, next_b[i][0], next_b[i][1]);
+                next_b[i][0] = Vec4s(from_b[i]).at[0];
+                next_b[i][1] = Vec4s(from_b[i]).at[1];
                 from_b[i] += step_b;
+            }
+        } else if (left > 0) {
+            [[unroll]] for (uint i = 0; i < LOADS_A; i++) {
+                const int line = line_of(id, i, LENGTH_A), place = place_of(id, i, LENGTH_A);
+                const uint64_t from = A + 4ul * (TRANSPOSE_A ? uint64_t(next_k + line) * lda + place : uint64_t(line) * lda + next_k + place);
+                fetch(from, line < (TRANSPOSE_A ? left : rows) ? (TRANSPOSE_A ? rows : left) - place : 0, next_a[i][0], next_a[i][1]);
+            }
+            [[unroll]] for (uint i = 0; i < LOADS_B; i++) {
+                const int line = line_of(id, i, LENGTH_B), place = place_of(id, i, LENGTH_B);
+                const uint64_t from = B + 4ul * (TRANSPOSE_B ? uint64_t(line) * ldb + next_k + place : uint64_t(next_k + line) * ldb + place);
+                fetch(from, line < (TRANSPOSE_B ? columns : left) ? (TRANSPOSE_B ? left : columns) - place : 0, next_b[i][0], next_b[i][1]);
             }
         }
         if (at_k >= 0) multiply(half_ * SIZE, warp_row, warp_column);
@@ -190,9 +205,9 @@ void main() {
             else half_ = 1 - half_;
             const uint start = half_ * SIZE;
             [[unroll]] for (uint i = 0; i < LOADS_A; i++)
-                put_halves(start + uint(line_a[i]) * STEP_A + uint(place_a[i]) / 8, SIZE_A, next_a[i][0] * scale_a, next_a[i][1] * scale_a);
+                put_halves(start + uint(line_of(id, i, LENGTH_A)) * STEP_A + uint(place_of(id, i, LENGTH_A)) / 8, SIZE_A, next_a[i][0] * scale_a, next_a[i][1] * scale_a);
             [[unroll]] for (uint i = 0; i < LOADS_B; i++)
-                put_halves(start + 2 * SIZE_A + uint(line_b[i]) * STEP_B + uint(place_b[i]) / 8, SIZE_B, next_b[i][0] * scale_b, next_b[i][1] * scale_b);
+                put_halves(start + 2 * SIZE_A + uint(line_of(id, i, LENGTH_B)) * STEP_B + uint(place_of(id, i, LENGTH_B)) / 8, SIZE_B, next_b[i][0] * scale_b, next_b[i][1] * scale_b);
         }
         barrier();
     }

@@ -32,8 +32,9 @@ from validation.sweep_gemm import place
 
 SHAPES = ("1,2048,16,16,64", "8,1024,9,3,64", "4,512,9,3,64", "4,1024,32,4,64", "8,128,8,8,32", "1,2048,16,16,128")
 PRODUCTS = {"forward": 1.0, "dq": 1.5, "dkv": 2.0}  # operations of each kernel as multiples of the forward pass
-UNITS = (((4, 64), (4, 64), (4, 32)), ((4, 32), (4, 32), (4, 16)), ((8, 64), (8, 64), (8, 32)), ((8, 32), (8, 32), (8, 16)),
-         ((4, 16), (4, 16), (4, 64)), ((2, 64), (2, 64), (2, 32)))      # subgroups, columns: forward, dq, dk and dv
+UNITS = (((8, 64, 1), (8, 64, 1), (8, 32, 1)), ((8, 32, 2), (8, 32, 2), (8, 32, 2)), ((8, 64, 2), (8, 16, 2), (8, 16, 2)),
+         ((4, 64, 1), (4, 64, 1), (4, 32, 1)), ((4, 32, 2), (4, 32, 2), (4, 32, 2)), ((4, 64, 2), (4, 32, 1), (4, 16, 2)),
+         ((8, 32, 1), (8, 32, 1), (8, 64, 1)), ((4, 32, 1), (4, 64, 2), (4, 64, 1)))       # Unit: forward, dq, dk and dv
 OPERATIONS = 2e10                                   # of one recording, about
 
 
@@ -53,7 +54,7 @@ class Problem:
         self.backward_inputs = [*self.forward_inputs, self.out, self.lse, inputs["dout"]]
         self.workspace = self.zeros(max(1 << 20, 32 * batch * length * heads * (width + 1)))[0]
         self.operations = 4.0 * pairs(self.rule, self.shape) * width          # of the forward pass
-        self.repeats = max(2, min(40, int(OPERATIONS / self.operations)))
+        self.repeats = max(10, min(40, int(OPERATIONS / self.operations)))
 
     def placed(self, array: np.ndarray):
         address, operand = place(self.device, self.kept, array if self.dtype == "f32" else to_bits(array, self.dtype))
@@ -128,23 +129,26 @@ def variants(problem: Problem, every: bool) -> list[tuple[str, object, object]]:
     rule, shape, profile = problem.rule, problem.shape, problem.profile
     if problem.dtype != "f32":
         forward, backward = HalfAttention(rule, format=problem.dtype), HalfAttentionBackward(rule, format=problem.dtype)
-        chosen = [("halves", lambda *_: half(forward, problem.forward_inputs, profile), lambda *_: half(backward, problem.backward_inputs, profile))]
+        chosen = [("chosen", lambda *_: half(forward, problem.forward_inputs, profile),
+                   lambda *_: half(backward, problem.backward_inputs, profile))]
     else:
-        chosen = [("chosen", lambda *a: attention.attention(rule, a[2], [], profile), lambda *a: attention.attention_backward(rule, a[2], [], profile))]
+        chosen = [("chosen", lambda *a: attention.attention(rule, a[2], [], profile),
+                   lambda *a: attention.attention_backward(rule, a[2], [], profile))]
     if not every:
         return chosen
     planes = 2 if problem.dtype == "f32" else 1
-    found = [(f"units {forward}, {rows}, {keys}", with_units(chosen[0][1], forward, rows, keys), with_units(chosen[0][2], forward, rows, keys))
-             for forward, rows, keys in UNITS if profile.layouts and max(units.Unit(*x).shared_bytes(shape.width, planes, 16) for x in (
-                 forward, rows, keys)) <= profile.shared_bytes]
+    planes, found = 2 if problem.dtype == "f32" else 1, []
+    for some in UNITS if profile.layouts else ():
+        if max(units.Unit(*numbers).shared_bytes(shape.width, planes, 16) for numbers in some) <= profile.shared_bytes:
+            found.append((f"units {', '.join(map(str, some))}", *(with_units(lower, planes, some) for lower in chosen[0][1:])))
     if problem.dtype != "f32":
         return found
     found.append(("tiles", tiles.tiles_forward, tiles.tiles_backward))
     if not blocks.fits(shape, profile, backward=True):
         return found
-    some = [blocks.Block(each, chunk, blocks.deep(shape)) for each in (4, 8) for chunk in (8, 16)]
+    tiled = [blocks.Block(each, chunk, blocks.deep(shape)) for each in (4, 8) for chunk in (8, 16)]
     return [*found, *((f"blocks, {block.each} x 8, chunks of {block.chunk}", with_block(blocks.blocks_forward, block),
-                       with_block(blocks.blocks_backward, block)) for block in some
+                       with_block(blocks.blocks_backward, block)) for block in tiled
                       if max(block.forward_bytes, block.backward_bytes(2)) <= profile.shared_bytes)]
 
 
@@ -152,20 +156,17 @@ def half(op, inputs: list, profile):
     return op.lower([operand for _, operand in inputs], [], profile)
 
 
-def with_units(lower, *chosen: tuple[int, int]):
+def with_units(lower, planes: int, numbers: tuple[tuple[int, ...], ...]):
     """The lowering with these units for the forward pass, dq, dk and dv."""
-    names = ("FORWARD", "ROWS", "KEYS"), ("HALF_FORWARD", "HALF_ROWS", "HALF_KEYS")
+    made_of = {(kernel, planes): (units.Unit(*some),) * 2 for kernel, some in zip(("forward", "rows", "keys"), numbers, strict=True)}
 
     def made(*arguments):
-        before = {name: getattr(units, name) for group in names for name in group}
+        before = dict(units.UNITS)
         try:
-            for group in names:
-                for name, numbers in zip(group, chosen, strict=True):
-                    setattr(units, name, units.Unit(*numbers))
+            units.UNITS |= made_of
             return lower(*arguments)
         finally:
-            for name, unit in before.items():
-                setattr(units, name, unit)
+            units.UNITS |= before
     return made
 
 

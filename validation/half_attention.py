@@ -2,9 +2,10 @@
 
     python -m validation.half_attention [--device auto]
 
-One line a case: errors of out and of the log-sum-exp, of dq, dk and dv relative to their largest, and the kernels that ran. On a software
-driver with matrix units (Mesa 26) the cases are small, because it compiles slowly. Exit status 1 where an error is beyond what rounding
-operands, probabilities and results gives. Development only.
+Both kernels: scores in registers, where the device's matrices are laid out for that, and through shared memory. One line a case: errors of
+out and of the log-sum-exp, of dq, dk and dv relative to their largest, and the kernels that ran. On a software driver with matrix units
+(Mesa 26) the cases are small, because it compiles slowly. Exit status 1 where an error is beyond what rounding operands, probabilities and
+results gives. Development only.
 """
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hierarchos.graph.binding import bind
+from hierarchos.graph.matrix_layouts import layouts_of
 from hierarchos.graph.ops.half import HalfAttention, HalfAttentionBackward
 from hierarchos.graph.profile import profile_of
-from hierarchos.kernels import attention_half
+from hierarchos.kernels import attention_half, attention_units
 from hierarchos.kernels.attention_reference import attention_backward_reference, attention_reference
 from hierarchos.kernels.attention_rule import AttentionRule
 from hierarchos.kernels.half import from_bits, to_bits
@@ -109,12 +111,15 @@ def main() -> int:
     parser.add_argument("--device", default="auto")
     device = open_device(parser.parse_args().device)
     profile = replace(profile_of(device), device_class="gpu")
+    profile = replace(profile, layouts=layouts_of(device, profile))
     print(f"{device.info.name} ({device.info.driver}), matrices {profile.matrices}")
     if device.info.software:
         attention_half.SUBGROUPS = 2
         attention_half.NARROW = attention_half.BACKWARD = attention_half.Block(1, 16)
-    formats = dict.fromkeys(entry[0] for entry in profile.matrices)
-    results = [check(device, profile, case, dtype) for dtype in formats for case in (SMALL if device.info.software else LARGE)]
+        attention_units.UNITS.update(dict.fromkeys(attention_units.UNITS, (attention_units.Unit(2, 16), attention_units.Unit(2, 16))))
+    formats, cases = dict.fromkeys(entry[0] for entry in profile.matrices), SMALL if device.info.software else LARGE
+    profiles = (profile, replace(profile, layouts=()))
+    results = [check(device, kernels, case, dtype) for dtype in formats for kernels in profiles for case in cases]
     return 0 if results and all(results) else 1
 
 

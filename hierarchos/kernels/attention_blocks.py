@@ -114,7 +114,8 @@ def blocks_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Ope
     return Lowering((delta_rows(rule, shape, profile), dq, dkv, *summed), end if summed else stats_bytes(shape))
 
 
-def group_targets(shape: AttentionShape, lines: int, start: int, profile: Profile) -> tuple[AttentionShape, tuple[Ref, Ref], tuple[Launch, ...], int]:
+def group_targets(shape: AttentionShape, lines: int, start: int,
+                  profile: Profile) -> tuple[AttentionShape, tuple[Ref, Ref], tuple[Launch, ...], int]:
     """Where a kernel whose workgroups own `lines` keys writes dk and dv: the shape that it works on, its targets, the launches that follow,
     and the end of the scratch memory. Grouped queries that would leave multiprocessors idle are taken one by one and added up after."""
     if shape.group == 1 or shape.batch * shape.key_heads * chunks(shape.keys, lines) >= BUSY * profile.compute_units:

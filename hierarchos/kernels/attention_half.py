@@ -35,10 +35,9 @@ NARROW, WIDE, BACKWARD = Block(2, 64), Block(1, 32), Block(1, 32)      # forward
 def half_forward(op, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
     """q, k, v and the rule's optional inputs -> out and log-sum-exp."""
     rule, shape, dtype = op.rule, AttentionShape.of(*(o.shape for o in inputs[:3])), inputs[0].dtype
-    found = units_usable(rule, shape, inputs, profile, (attention_units.HALF_FORWARD,))
+    found = attention_units.usable(rule, shape, inputs, dtype, 1, ("forward",), profile)
     if found:
-        unit = attention_units.HALF_FORWARD
-        return Lowering((attention_units.forward_launch(rule, shape, lines(inputs), dtype, 1, found, unit, profile),))
+        return Lowering((attention_units.forward(rule, shape, attention_units.half_operands(inputs[:3]), dtype, 1, found, profile),))
     matrix = usable_matrix(rule, shape, inputs, profile)
     block = NARROW if shape.width <= 64 else WIDE
     if matrix is None or block.shared_bytes(shape.width, matrix, 1) > profile.shared_bytes:
@@ -51,7 +50,7 @@ def half_forward(op, inputs: list[Operand], outputs: list[Operand], profile: Pro
 def half_backward(op, inputs: list[Operand], outputs: list[Operand], profile: Profile) -> Lowering:
     """q, k, v, out, log-sum-exp, dout and the rule's optional inputs -> dq, dk, dv."""
     rule, shape, dtype = op.rule, AttentionShape.of(*(o.shape for o in inputs[:3])), inputs[0].dtype
-    found = units_usable(rule, shape, inputs, profile, (attention_units.HALF_ROWS, attention_units.HALF_KEYS))
+    found = attention_units.usable(rule, shape, inputs, dtype, 1, ("rows", "keys"), profile)
     matrix, block = usable_matrix(rule, shape, inputs, profile), BACKWARD
     if rule.offset or (not found and (matrix is None or block.shared_bytes(shape.width, matrix, 2) > profile.shared_bytes)):
         return lower_widened(op.wide, inputs, outputs, profile)
@@ -61,24 +60,13 @@ def half_backward(op, inputs: list[Operand], outputs: list[Operand], profile: Pr
                    (In(3), In(5), write, *map(U32, (rows, shape.queries, shape.heads, shape.width))), (DELTA_LOCAL, dtype == "bf16"),
                    "attention delta", 2.0 * rows * shape.width, 4.0 * rows * shape.width)
     if found:
-        return Lowering((delta, *attention_units.half_backward_launches(rule, shape, lines(inputs), dtype, read, found, profile)), 4 * rows)
+        return Lowering((delta, *attention_units.half_backward(rule, shape, inputs, read, found, profile)), 4 * rows)
     more, numbers, own = optional(rule, 6, "segments_q", "segments_k"), sizes(shape, inputs), SUBGROUPS * matrix[0]
     dq = launch("attention_half_rows", "attention dq", block, (-(-shape.queries // own), shape.heads, shape.batch), rule, shape, dtype,
                 matrix, (In(0), In(1), In(2), In(5), Out(0), In(4), read, *more, *numbers), 6, profile)
     dkv = launch("attention_half_keys", "attention dk dv", block, (-(-shape.keys // own), shape.key_heads, shape.batch), rule, shape, dtype,
                  matrix, (In(0), In(1), In(2), In(5), Out(1), Out(2), In(4), read, *more, *numbers), 8, profile)
     return Lowering((delta, dq, dkv), 4 * rows)
-
-
-def units_usable(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile, units: tuple):
-    """As attention_units.usable_layout; None too where tiles do not fit or channels do not lie side by side."""
-    found = attention_units.usable_layout(rule, shape, inputs[0].dtype, profile, WIDEST)
-    fits = found and all(unit.shared_bytes(shape.width, 1, found[1]) <= profile.shared_bytes for unit in units)
-    return found if fits and all(operand.strides[3] == 1 for operand in inputs[:3]) else None
-
-
-def lines(inputs: list[Operand]) -> tuple[attention_units.Lines, ...]:
-    return tuple(attention_units.Lines(In(i), operand.strides[:3]) for i, operand in enumerate(inputs[:3]))
 
 
 def usable_matrix(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile) -> tuple[int, int, int] | None:

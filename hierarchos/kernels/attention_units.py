@@ -1,22 +1,16 @@
 """Attention on matrix units with its scores in registers (shaders/attention_units*.comp): of halves, and of fp32 operands as pairs of
-float16 (shaders/attention_split.comp), where the device's matrices are laid out as kernels/matrix_layout.py wants them."""
+float16 (attention_split.py), where the device's matrices are laid out as kernels/matrix_layout.py wants them."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from hierarchos.kernels.attention_arguments import constants, optional, pairs, stats_bytes
-from hierarchos.kernels.attention_blocks import delta_rows, group_targets
+from hierarchos.kernels.attention_arguments import constants, optional, pairs
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
 from hierarchos.kernels.half_shader import half_shader
-from hierarchos.kernels.launch import U32, Argument, In, Launch, Lowering, Operand, Out, Profile, Ref, Work
+from hierarchos.kernels.launch import U32, Argument, In, Launch, Operand, Out, Profile, Ref, Work
 from hierarchos.kernels.matrix_layout import MatrixLayout
 
-if TYPE_CHECKING:
-    import numpy as np
-
-BLOCK, SPLIT_LOCAL = 64, 256                        # lines that share a power of two; invocations that split them
-FEWEST_LINES = 33                                   # queries, keys: below, the fp32 tiles waste less
+NARROW, WIDEST = 64, 128                            # channels of a head up to which the first of two units is used, the second
 
 
 @dataclass(frozen=True)
@@ -33,18 +27,19 @@ class Unit:
         return 16 * lines * (planes * width // 8 + 1) + 12 * self.buffers * self.columns
 
 
-FORWARD, ROWS, KEYS = Unit(4, 64), Unit(4, 64), Unit(4, 32)                         # of fp32 operands
-HALF_FORWARD, HALF_ROWS, HALF_KEYS = Unit(4, 64), Unit(4, 64), Unit(4, 32)          # of halves
+# (kernel, planes of an operand) -> units for heads of up to 64 channels and of more; as read on an H200 (validation.bench_attention).
+UNITS: dict[tuple[str, int], tuple[Unit, ...]] = {
+    ("forward", 2): (Unit(4, 32, 2), Unit(4, 32, 1)), ("rows", 2): (Unit(4, 32, 2),), ("keys", 2): (Unit(4, 32, 2),),
+    ("forward", 1): (Unit(4, 64, 1), Unit(8, 64, 1)), ("rows", 1): (Unit(8, 64, 1), Unit(8, 64, 1)),
+    ("keys", 1): (Unit(4, 64, 1), Unit(8, 32, 1))}
 
 
-def usable_layout(rule: AttentionRule, shape: AttentionShape, dtype: str, profile: Profile, widest: int) -> tuple[MatrixLayout, int] | None:
-    """The layout and the size of the matrices to use; None where these kernels do not know a part of the rule or the shape."""
-    layout = dict(profile.layouts).get(dtype)
-    if layout is None or profile.device_class != "gpu" or rule.dropout > 0 or rule.softcap or rule.slopes:
-        return None
-    side = 16 if profile.subgroup == 32 else 8
-    fits = shape.width == shape.value_width <= widest and shape.width % side == 0
-    return (layout, side) if fits else None
+@dataclass(frozen=True)
+class Found:
+    """What kernels need to know of the device: layout and size of its matrices."""
+
+    layout: MatrixLayout
+    side: int
 
 
 @dataclass(frozen=True)
@@ -55,106 +50,78 @@ class Lines:
     strides: tuple[int, int, int]
 
 
-def launch(shader: str, label: str, unit: Unit, groups: tuple[int, int, int], rule: AttentionRule, shape: AttentionShape, dtype: str,
-           planes: int, found: tuple[MatrixLayout, int], arguments: tuple[Argument, ...], work: float, profile: Profile,
-           shared: int = 1) -> Launch:
-    """work: operations for each channel of a seen pair."""
-    layout, side = found
-    numbers = (*constants(rule, shape, unit.subgroups * profile.subgroup), dtype == "bf16", unit.columns, planes, unit.subgroups, side,
-               rule.offset, shared, *layout.constants, unit.buffers)
-    return Launch(half_shader(shader, dtype), groups, arguments, numbers, label, work * pairs(rule, shape) * shape.width)
+def unit_for(kernel: str, planes: int, width: int) -> Unit | None:
+    units = UNITS[kernel, planes][width > NARROW:]
+    return units[0] if units and width <= WIDEST else None
+
+
+def usable(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], dtype: str, planes: int, kernels: tuple[str, ...],
+           profile: Profile) -> Found | None:
+    """What the device offers; None where these kernels do not know a part of the rule or the shape, or do not fit.
+
+    dtype: of the matrices."""
+    layout, side = dict(profile.layouts).get(dtype), 16 if profile.subgroup == 32 else 8
+    if layout is None or profile.device_class != "gpu" or rule.dropout > 0 or rule.softcap or rule.slopes:
+        return None
+    units = [unit_for(kernel, planes, shape.width) for kernel in kernels]
+    fits = all(unit and unit.shared_bytes(shape.width, planes, side) <= profile.shared_bytes for unit in units)
+    alike = shape.width == shape.value_width and shape.width % side == 0 and all(operand.strides[3] == 1 for operand in inputs[:3])
+    return Found(layout, side) if fits and alike and not (rule.offset and "rows" in kernels) else None
+
+
+def launch(kernel: str, label: str, rule: AttentionRule, shape: AttentionShape, dtype: str, planes: int, found: Found, own: tuple[int, int],
+           arguments: tuple[Argument, ...], work: float, profile: Profile, shared: int = 1) -> Launch:
+    """own: lines and heads that workgroups share out among them. work: operations for each channel of a seen pair."""
+    unit, shader = unit_for(kernel, planes, shape.width), "attention_units" + ("" if kernel == "forward" else f"_{kernel}")
+    assert unit
+    groups = (own[1], -(-own[0] // (unit.subgroups * found.side)), shape.batch)
+    values = (*constants(rule, shape, unit.subgroups * profile.subgroup), dtype == "bf16", unit.columns, planes, unit.subgroups,
+              found.side, rule.offset, shared, *found.layout.constants, unit.buffers)
+    return Launch(half_shader(shader, dtype), groups, arguments, values, label, work * pairs(rule, shape) * shape.width)
 
 
 def numbers(operands: tuple[Lines, ...], shape: AttentionShape) -> tuple[Argument, ...]:
-    strides = [stride for operand in operands for stride in operand.strides]
+    """Strides of q, k and v; queries, keys."""
+    strides = [stride for operand in operands[:3] for stride in operand.strides]
     return tuple(map(U32, (*strides, shape.queries, shape.keys)))
 
 
-def forward_launch(rule: AttentionRule, shape: AttentionShape, operands: tuple[Lines, ...], dtype: str, planes: int, found, unit: Unit,
-                   profile: Profile) -> Launch:
+def forward(rule: AttentionRule, shape: AttentionShape, operands: tuple[Lines, ...], dtype: str, planes: int, found: Found,
+            profile: Profile) -> Launch:
     """q, k, v -> out and log-sum-exp."""
-    groups = (shape.heads, -(-shape.queries // (unit.subgroups * found[1])), shape.batch)
     arguments = (*(x.ref for x in operands), Out(0), Out(1), *optional(rule, 3, "segments_q", "segments_k", "query_offset"),
                  *numbers(operands, shape))
     label = "attention split" if planes == 2 else f"attention {dtype}"
-    return launch("attention_units", label, unit, groups, rule, shape, dtype, planes, found, arguments, 4, profile)
+    return launch("forward", label, rule, shape, dtype, planes, found, (shape.queries, shape.heads), arguments, 4, profile)
 
 
-def split_launches(operands: list[tuple[int, Operand]], start: int) -> tuple[list[Launch], list[Lines], int]:
-    """Launches that split inputs (their indices and layouts) into `start` and following bytes of the scratch memory; what they give,
-    and where it ends."""
-    launches, made = [], []
-    for index, operand in operands:
-        batch, lines, heads, width = operand.shape
-        blocks = -(-lines // BLOCK)
-        nbytes = 4 * batch * heads * blocks * (BLOCK * width + 1)
-        target = Work(start, nbytes, read=False)
-        launches.append(Launch("attention_split", (blocks, heads, batch), (In(index), target, *map(U32, (*operand.strides[:3], lines))),
-                               (SPLIT_LOCAL, width), "attention halves", 0.0, 8.0 * batch * heads * lines * width))
-        head = blocks * BLOCK * 2 * width
-        made.append(Lines(Work(start, nbytes, write=False), (heads * head, 2 * width, head)))
-        start += -(-nbytes // 256) * 256
-    return launches, made, start
+def rows(rule: AttentionRule, shape: AttentionShape, operands: tuple[Lines, ...], statistics: tuple[Ref, Ref], dtype: str, planes: int,
+         found: Found, profile: Profile) -> Launch:
+    """q, k, v, dout -> dq. statistics: log-sum-exp and delta of the rows; the latter is corrected where operands are fp32."""
+    more = (*optional(rule, 6, "segments_q", "segments_k"), *numbers(operands, shape))
+    label = "attention split dq" if planes == 2 else f"attention dq {dtype}"
+    return launch("rows", label, rule, shape, dtype, planes, found, (shape.queries, shape.heads),
+                  (*(x.ref for x in operands), Out(0), *statistics, *more), 6, profile)
 
 
-def split_usable(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile, backward: bool):
-    """As usable_layout, for fp32 operands."""
-    if not profile.split or min(shape.queries, shape.keys) < FEWEST_LINES or (backward and rule.offset):
-        return None
-    found = usable_layout(rule, shape, "f16", profile, 64 if backward else 128)
-    units = (ROWS, KEYS) if backward else (FORWARD,)
-    fits = found and all(unit.shared_bytes(shape.width, 2, found[1]) <= profile.shared_bytes for unit in units)
-    along = all(operand.strides[3] == 1 for operand in inputs[:3])
-    return found if fits and along else None
+def keys(rule: AttentionRule, shape: AttentionShape, operands: tuple[Lines, ...], targets: tuple[Ref, Ref], statistics: tuple[Ref, Ref],
+         dtype: str, planes: int, found: Found, profile: Profile, shared: int = 1) -> Launch:
+    """q, k, v, dout -> dk and dv. shared: query heads for each key head where the shape has the former in place of the latter."""
+    more = (*optional(rule, 6, "segments_q", "segments_k"), *numbers(operands, shape))
+    label = "attention split dk dv" if planes == 2 else f"attention dk dv {dtype}"
+    return launch("keys", label, rule, shape, dtype, planes, found, (shape.keys, shape.key_heads),
+                  (*(x.ref for x in operands), *targets, *statistics, *more), 8, profile, shared)
 
 
-def split_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], found, profile: Profile) -> Lowering:
-    """out and log-sum-exp of fp32 operands."""
-    launches, operands, end = split_launches(list(enumerate(inputs[:3])), 0)
-    return Lowering((*launches, forward_launch(rule, shape, tuple(operands), "f16", 2, found, FORWARD, profile)), end)
+def half_operands(inputs: list[Operand]) -> tuple[Lines, ...]:
+    """q, k and v of halves where they are, and dout of a backward pass."""
+    made = tuple(Lines(In(i), operand.strides[:3]) for i, operand in enumerate(inputs[:3]))
+    return (*made, Lines(In(5), inputs[5].strides[:3])) if len(inputs) > 5 else made
 
 
-def split_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], found, profile: Profile) -> Lowering:
-    """dq, dk, dv of fp32 operands: statistics of rows, halves of q, k, v and dout, dq (which corrects delta), dk and dv; these for each
-    query head and then summed over the groups where key heads alone would leave multiprocessors idle."""
-    rows = shape.batch * shape.queries * shape.heads
-    stats = stats_bytes(shape)
-    halves, operands, end = split_launches([(i, inputs[i]) for i in (0, 1, 2, 5)], -(-stats // 256) * 256)
-    lse, delta = Work(0, 4 * rows, write=False), Work(4 * rows, 4 * rows)
-    refs, more = tuple(x.ref for x in operands), optional(rule, 6, "segments_q", "segments_k")
-    strides = numbers(tuple(operands[:3]), shape)
-    groups = (shape.heads, -(-shape.queries // (ROWS.subgroups * found[1])), shape.batch)
-    dq = launch("attention_units_rows", "attention split dq", ROWS, groups, rule, shape, "f16", 2, found,
-                (*refs, Out(0), lse, delta, *more, *strides), 6, profile)
-    owned, targets, summed, end = group_targets(shape, KEYS.subgroups * found[1], end, profile)
-    groups = (owned.key_heads, -(-shape.keys // (KEYS.subgroups * found[1])), shape.batch)
-    dkv = launch("attention_units_keys", "attention split dk dv", KEYS, groups, rule, owned, "f16", 2, found,
-                 (*refs, *targets, lse, replace(delta, write=False), *more, *strides), 8, profile, shape.group if summed else 1)
-    return Lowering((delta_rows(rule, shape, profile), *halves, dq, dkv, *summed), end)
-
-
-def half_backward_launches(rule: AttentionRule, shape: AttentionShape, operands: tuple[Lines, ...], dtype: str, delta: Work, found,
-                           profile: Profile) -> tuple[Launch, Launch]:
+def half_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], delta: Work, found: Found,
+                  profile: Profile) -> tuple[Launch, Launch]:
     """dq, then dk and dv of halves. delta: of the rows."""
-    refs, more = (*(x.ref for x in operands), In(5)), (*optional(rule, 6, "segments_q", "segments_k"), *numbers(operands, shape))
-    groups = (shape.heads, -(-shape.queries // (HALF_ROWS.subgroups * found[1])), shape.batch)
-    dq = launch("attention_units_rows", f"attention dq {dtype}", HALF_ROWS, groups, rule, shape, dtype, 1, found,
-                (*refs, Out(0), In(4), delta, *more), 6, profile)
-    groups = (shape.key_heads, -(-shape.keys // (HALF_KEYS.subgroups * found[1])), shape.batch)
-    dkv = launch("attention_units_keys", f"attention dk dv {dtype}", HALF_KEYS, groups, rule, shape, dtype, 1, found,
-                 (*refs, Out(1), Out(2), In(4), delta, *more), 8, profile)
-    return dq, dkv
-
-
-def split_lines(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(high, low, undo) of [B,T,H,D]: values of the two halves, and f32 [B,T,H,1] that their sum is multiplied by to give x."""
-    import numpy as np
-
-    blocks = -(-x.shape[1] // BLOCK)
-    padded = np.zeros((x.shape[0], blocks * BLOCK, *x.shape[2:]), np.float32)
-    padded[:, :x.shape[1]] = x
-    largest = np.abs(padded).reshape(x.shape[0], blocks, BLOCK, x.shape[2], -1).max((2, 4))
-    power = np.repeat(np.exp2(15.0 - np.frexp(largest)[1]).astype(np.float32), BLOCK, 1)[:, :x.shape[1], :, None]
-    scaled = x * power
-    high = scaled.astype(np.float16).astype(np.float32)
-    return high, (scaled - high).astype(np.float16).astype(np.float32), 1 / power
+    operands, dtype = half_operands(inputs), inputs[0].dtype
+    return (rows(rule, shape, operands, (In(4), delta), dtype, 1, found, profile),
+            keys(rule, shape, operands, (Out(1), Out(2)), (In(4), delta), dtype, 1, found, profile))

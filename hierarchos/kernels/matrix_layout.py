@@ -29,12 +29,8 @@ class MatrixLayout:
     @property
     def constants(self) -> tuple[int, int, int, int]:
         """Specialization constants of include/matrix_layout.glsl: rows and columns of elements, then of invocations, four bits each."""
-        return tuple(sum(pair[axis] << 4 * bit for bit, pair in enumerate(pairs)) for pairs in (self.elements, self.invocations) for axis in (0, 1))
-
-    @property
-    def classes(self) -> int:
-        """Different rows of an invocation."""
-        return 2 ** sum(row > 0 for row, _ in self.elements)
+        return tuple(sum(pair[axis] << 4 * bit for bit, pair in enumerate(pairs))
+                     for pairs in (self.elements, self.invocations) for axis in (0, 1))
 
 
 def cells_of(layout: MatrixLayout) -> np.ndarray:
