@@ -58,9 +58,9 @@ class SplitTile:
 
 
 # Read on an H200 (`python -m validation.bench_split`).
-TILES = (SplitTile(128, 128, 32, 32, 32, 1, 4.4e5), SplitTile(64, 64, 32, 32, 32, 1, 3.8e5, 3),
-         SplitTile(64, 64, 32, 32, 16, 1, 3.7e5, 2), SplitTile(128, 96, 32, 64, 48, 1, 3.9e5, 2))
-MORE_TILES = (SplitTile(128, 128, 32, 64, 32), SplitTile(128, 128, 32, 32, 64), SplitTile(128, 64, 32, 32, 32),
+TILES = (SplitTile(128, 128, 32, 64, 32, 1, 6.9e5), SplitTile(64, 64, 32, 32, 32, 1, 5.9e5, 3),
+         SplitTile(64, 64, 32, 32, 16, 1, 5.2e5, 2), SplitTile(128, 96, 32, 64, 48, 1, 7.2e5, 2))
+MORE_TILES = (SplitTile(128, 128, 32, 32, 32), SplitTile(128, 128, 32, 32, 64), SplitTile(128, 64, 32, 32, 32),
               SplitTile(64, 128, 32, 32, 32), SplitTile(64, 96, 32, 32, 48))           # candidates of the tuner
 
 
