@@ -126,9 +126,13 @@ void main() {
         const uint slot = RING ? uint(j) % SLOTS : uint(j), from = ((batch * SLOTS + slot) * KEY_HEADS + key_head) * D;
         float s = 0.0;
         if (FRESH && j == p) {
-            vec4 sum = vec4(0.0);
-            [[unroll]] for (uint c = 0; c < PADDED; c++) sum = fma(query[c], fresh_key[c], sum);
-            s = (sum.x + sum.y) + (sum.z + sum.w);
+            if (D % 4 == 0) {
+                vec4 sum = vec4(0.0);
+                [[unroll]] for (uint c = 0; c < PADDED; c++) sum = fma(query[c], fresh_key[c], sum);
+                s = (sum.x + sum.y) + (sum.z + sum.w);
+            } else {
+                for (uint c = 0; c < D; c++) s = fma(query[c / 4][c % 4], fresh_key[c / 4][c % 4], s);
+            }
         } else if (AHEAD > 1 && i == lane) {
             vec4 sum = vec4(0.0);
             [[unroll]] for (uint c = 0; c < AHEAD; c++) sum = fma(query[c], ahead[c], sum);
@@ -175,7 +179,7 @@ void main() {
             }
             [[unroll]] for (uint n = 0; n < AT_ONCE; n++) mixed = fma(vec4(weight[n]), value[n], mixed);
         }
-        if (FRESH && slice == 0 && p - first >= 0 && p - first < count) {
+        if (FRESH && p - first >= 0 && p - first < count && slice == uint(p - first) % SLICES) {
             vec4 found = vec4(0.0);
             for (uint e = 0; e < min(4u, DV - 4 * c); e++) found[e] = v.at[at_v + 4 * c + e];
             mixed = fma(vec4(score[p - first]), found, mixed);

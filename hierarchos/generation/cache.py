@@ -12,6 +12,7 @@ from hierarchos.graph.ops.choose import choose
 from hierarchos.graph.ops.leaf import State
 from hierarchos.graph.tensor import Graph, Spec, Tensor
 from hierarchos.kernels.choose import WORDS
+from hierarchos.kernels.gemv import MOST_ROWS
 from hierarchos.models.family import Model
 from hierarchos.nn.batch import Batch, logits_of
 
@@ -39,7 +40,8 @@ class KeyValueCache:
         """Stores k, v [B,T,Hk,D] and gives the attention of q over all of the layer's [B,T,Hq,Dv]."""
         slots, ring = slots_of(window, self.capacity), window is not None and slots_of(window, self.capacity) < self.capacity
         keys, values = (F.state(f"{PREFIX}{layer}/{part}", (rows.shape[0], slots, *rows.shape[2:])) for part, rows in (("k", k), ("v", v)))
-        if ring or q.shape[1] == 1:
+        few = q.shape[0] * q.shape[1] <= MOST_ROWS  # in the order of sums of single tokens, as their products (kernels/gemv.py)
+        if ring or few:
             return cached_attention(
                 q,
                 k,
@@ -47,11 +49,12 @@ class KeyValueCache:
                 keys,
                 values,
                 self.query_offset,
-                self.count if ring else None,
+                self.count if ring or q.shape[1] > 1 else None,
                 scale=scale,
                 window=window,
                 softcap=softcap,
                 slopes=slopes,
+                ring=ring,
             )
         keys, values = F.write_rows(keys, k, self.query_offset), F.write_rows(values, v, self.query_offset)
         return F.attention(

@@ -22,7 +22,8 @@ SHORT_PART = 256  # where the keys are split
 @dataclass(frozen=True)
 class CachedRule:
     """What a cached attention computes besides its operands. ring: position j lies in slot j mod S. rope: layout of the rotation that
-    q and the new keys still need, or None. softcap and slopes as in AttentionRule."""
+    q and the new keys still need, or None. softcap and slopes as in AttentionRule. counted: of several tokens of a row some may be padding,
+    which is not written."""
 
     scale: float
     window: int | None = None
@@ -30,6 +31,7 @@ class CachedRule:
     slopes: bool = False
     ring: bool = False
     rope: str | None = None
+    counted: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -41,7 +43,7 @@ class CachedRule:
             "keys",
             "values",
             "offset",
-            *(("count",) if self.ring else ()),
+            *(("count",) if self.ring or self.counted else ()),
             *(("slopes",) if self.slopes else ()),
             *(("cos", "sin", "positions") if self.rope else ()),
         )
@@ -91,7 +93,7 @@ def lower_cached_attention(rule: CachedRule, inputs: list[Operand], profile: Pro
     index = {name: In(i) for i, name in enumerate(rule.names)}
     operands = dict(zip(rule.names, inputs, strict=True))
     fresh = operands["q"].shape[1] == 1
-    assert fresh or rule.ring, "several tokens at once go through attention over the cache, but for rings"
+    assert fresh or "count" in rule.names, "several tokens need to know how many of them are padding"
     longest = min(rule.window or NO_WINDOW, operands["keys"].shape[1])
     part = longest if longest <= MOST_PART else SHORT_PART
     parts = -(-longest // part)

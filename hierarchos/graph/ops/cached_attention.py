@@ -13,7 +13,8 @@ from hierarchos.kernels.cached_attention import CachedRule
 @dataclass(frozen=True)
 class CachedAttention(Op):
     """Inputs as `rule.names`: q [B,T,Hq,D], k [B,T,Hk,D], v [B,T,Hk,Dv], states keys [B,S,Hk,D] and values [B,S,Hk,Dv], offset i32 [B],
-    count i32 [B] (ring), slopes f32 [Hq], cos and sin [P,R/2], positions i32 [B,T] -> out [B,T,Hq,Dv] and both states after the write."""
+    count i32 [B] (ring or counted), slopes f32 [Hq], cos and sin [P,R/2], positions i32 [B,T] -> out [B,T,Hq,Dv] and both states
+    after the write."""
 
     rule: CachedRule
     strided_inputs = (0, 1, 2)
@@ -62,15 +63,16 @@ def cached_attention(
     window: int | None = None,
     softcap: float | None = None,
     slopes: Tensor | None = None,
+    ring: bool = False,
 ) -> Tensor:
-    """out [B,T,Hq,Dv]; `count` makes the caches rings. Rotations of q and k that nobody else made use of move into the op."""
+    """out [B,T,Hq,Dv]; `count` where some of several tokens may be padding. Rotations of q and k that nobody else made use of move into
+    the op."""
     layout, tables = None, ()
     rotation = q.node.op
     if isinstance(rotation, Rope) and rotation == k.node.op == Rope(rotation.layout) and q.node.inputs[1:] == k.node.inputs[1:]:
         layout, tables = rotation.layout, q.node.inputs[1:]
         q, k = q.node.inputs[0], k.node.inputs[0]
-    rule = CachedRule(
-        q.shape[-1] ** -0.5 if scale is None else float(scale), window, softcap, slopes is not None, count is not None, layout
-    )
+    scale, counted = q.shape[-1] ** -0.5 if scale is None else float(scale), count is not None and not ring
+    rule = CachedRule(scale, window, softcap, slopes is not None, ring, layout, counted)
     more = [t for t in (count, slopes) if t is not None]
     return apply(CachedAttention(rule), q, k, v, keys, values, offset, *more, *tables)[0]
