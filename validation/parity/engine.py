@@ -192,8 +192,8 @@ def open_engine(selector: str):
 
 
 def split_all() -> None:
-    """Has every product computed on matrix units that can be, also those too small for it to pay."""
-    from hierarchos.kernels import gemm_gpu, gemm_split
+    """Has every product and attention computed on matrix units that can be, also those too small for it to pay."""
+    from hierarchos.kernels import attention_split, gemm_gpu, gemm_split
 
     plain = gemm_gpu.expected
 
@@ -202,4 +202,4 @@ def split_all() -> None:
             return plain(shape, profile)
         return next(tile for tile in gemm_split.fitting(gemm_split.TILES, profile) if tile.m == 64), 1
 
-    gemm_split.SHORTEST, gemm_gpu.expected = 1, split
+    gemm_split.SHORTEST, gemm_gpu.expected, attention_split.FEWEST_LINES = 1, split, 1
