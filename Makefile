@@ -19,7 +19,7 @@ lint:
 parity:
 	@scripts/setup.sh test
 	@scripts/setup.sh oracle
-	@$(PYTHON) -m validation.parity --jobs 2 --known
+	@$(PYTHON) -m validation.parity --jobs 2
 
 bench:
 	@scripts/setup.sh

@@ -10,7 +10,7 @@ from validation.parity.report import kind_of
 def test_an_error_is_a_record_that_did_not_pass(monkeypatch, capsys):
     monkeypatch.setattr(Worker, "transformers", lambda self: self.fail)
     monkeypatch.setattr(Worker, "fail", lambda self, case: 1 / 0, raising=False)
-    (record,) = Worker(Plan("numpy", 1)).records(cases_of("llama")[0])
+    (record,) = Worker(Plan("numpy")).records(cases_of("llama")[0])
     assert not record.passed and record.quantity == "ended with ZeroDivisionError" and kind_of(record.quantity) == "logits"
     assert "ZeroDivisionError" in capsys.readouterr().err
 

@@ -37,9 +37,9 @@ def expected(case):
 
     model, arrays = resolve(case.tiny.raw), batch_arrays(case, case.config["vocab_size"])
     values = {spec.name: initial_value(spec, 0) for spec in model.parameters}
-    none, orders = dict.fromkeys(values, 1e-8), [dict.fromkeys(values, Noise(1e-8, 1e-8, 1.0))]
+    none, noise = dict.fromkeys(values, 1e-8), dict.fromkeys(values, Noise(1e-8, 1e-8, 1.0))
     return Expected(case.tiny.raw, values, arrays, exact_results(model, values, arrays),
-                    Errors(1e-8, 1e-8, none, {setting: none for setting in SETTINGS[:2]}), orders)
+                    Errors(1e-8, 1e-8, none, {setting: none for setting in SETTINGS[:2]}), noise)
 
 
 def written(folder, entry: dict, expected: Expected) -> portable.Portable:

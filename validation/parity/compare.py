@@ -20,10 +20,10 @@ def compare(case: Case, engine, expected: Expected) -> list[Record]:
     model = resolve(expected.raw)
     engine.prepare(model, expected.values, expected.arrays)
     measures = [*forward(engine, expected), *gradients(engine, model, expected), *steps(engine, expected), *expected.packages(model),
-                *generated(engine, model, expected.arrays, expected.errors.logits)]
+                *generated(engine, model, expected)]
     blank = Record(case.model_type, case.name, "", 0.0, 0.0, 0.0, True, engine.device, engine.driver)
-    return [replace(blank, quantity=name, error=m.error, pytorch_error=m.pytorch_error, gate=m.gate, passed=m.passed,
-                    usual_gate=m.usual_gate) for name, m in measures]
+    return [replace(blank, quantity=name, error=m.error, pytorch_error=m.pytorch_error, gate=m.gate, passed=m.passed)
+            for name, m in measures]
 
 
 def forward(engine, expected: Expected) -> Measures:
@@ -52,7 +52,7 @@ def steps(engine, expected: Expected) -> Measures:
         for name, truth in expected.truth.after[setting].items():
             if setting == NOISY:
                 ours = noise(found[name], truth, expected.truth.firm[setting][name])
-                for kind, measure in after_noise(ours, [order[name] for order in expected.orders]):
+                for kind, measure in after_noise(ours, expected.noise[name]):
                     yield f"{name} after {run}, {kind}", measure
             else:
                 yield f"{name} after {run}, max", after_steps(setting, found[name], truth, expected.errors.after[setting][name])

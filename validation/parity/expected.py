@@ -40,13 +40,13 @@ def no_packages(model: Model) -> Iterator[tuple[str, Measure]]:
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """raw: config.json. values: float32 parameters. arrays: the batch. errors, orders: of PyTorch, the latter after the noisy run, the
-    usual order first. packages(model): measures of packages written on either side and read on the other."""
+    """raw: config.json. values: float32 parameters. arrays: the batch. errors, noise: of PyTorch, the latter after the run with eps 1e-8.
+    packages(model): measures of packages written on either side and read on the other."""
 
     raw: dict
     values: dict[str, np.ndarray]
     arrays: dict[str, np.ndarray]
     truth: Truth
     errors: Errors
-    orders: list[dict[str, Noise]]
+    noise: dict[str, Noise]
     packages: Callable[[Model], Iterator[tuple[str, Measure]]] = field(default=no_packages)

@@ -24,7 +24,6 @@ class Record:
     passed: bool
     device: str = ""
     driver: str = ""
-    usual_gate: float | None = None     # what PyTorch's usual order alone would set, where `gate` is that of the worst of several
 
     def as_dict(self) -> dict:
         return asdict(self)
@@ -37,7 +36,6 @@ class Measure:
     error: float
     pytorch_error: float
     gate: float
-    usual_gate: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -81,11 +79,7 @@ def noise(found, truth, firm) -> Noise:
                  max(1.0, _max(np.asarray(truth))))
 
 
-def after_noise(ours: Noise, orders: list[Noise]) -> list[tuple[str, Measure]]:
-    """Measures of one parameter after the run with eps 1e-8. orders: float32 PyTorch in several orders of the same mathematics.
-
-    There AdamW turns rounding noise of small gradients into full steps, so that one order's error is a matter of luck: PyTorch's own
-    orders fail each other's gates (`python -m validation.parity.spread`). p is the largest of theirs."""
-    worst = Noise(max(order.rms for order in orders), max(order.firm for order in orders), ours.scale)
-    (rms, firm), (usual_rms, usual_firm) = worst.gates(), orders[0].gates()
-    return [("rms", Measure(ours.rms, worst.rms, rms, usual_rms)), ("max of firm", Measure(ours.firm, worst.firm, firm, usual_firm))]
+def after_noise(ours: Noise, theirs: Noise) -> list[tuple[str, Measure]]:
+    """Measures of one parameter after the run with eps 1e-8. theirs: the errors of float32 PyTorch, p."""
+    rms, firm = theirs.gates()
+    return [("rms", Measure(ours.rms, theirs.rms, rms)), ("max of firm", Measure(ours.firm, theirs.firm, firm))]

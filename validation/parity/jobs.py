@@ -16,11 +16,10 @@ THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"       # o
 
 @dataclass(frozen=True)
 class Plan:
-    """device: as `open_engine` takes it. orders: of float32 PyTorch. folder: of portable results, in place of Transformers. split: every
-    product that can be is computed on matrix units."""
+    """device: as `open_engine` takes it. folder: of portable results, in place of Transformers. split: every product that can be is
+    computed on matrix units."""
 
     device: str
-    orders: int
     folder: str | None = None
     split: bool = False
 
@@ -39,7 +38,7 @@ class Worker:
     def transformers(self) -> Callable:
         from validation.parity.asked import ask
 
-        return lambda case: ask(case, self.plan.orders)
+        return ask
 
     def portable(self) -> Callable:
         from validation.parity.portable import Portable

@@ -56,8 +56,8 @@ class Portable:
         listed = [name for name, _, _ in entry["values"]]
         errors = Errors(entry["logits"], entry["loss"], dict(zip(listed, entry["gradients"], strict=True)),
                         {setting: dict(zip(listed, kept, strict=True)) for setting, kept in zip(SETTINGS[:2], entry["after"], strict=True)})
-        orders = [{name: Noise(*numbers) for name, numbers in zip(listed, order, strict=True)} for order in entry["orders"]]
-        return Expected(entry["raw"], values, arrays, truth, errors, orders)
+        noise = {name: Noise(*numbers) for name, numbers in zip(listed, entry["noise"], strict=True)}
+        return Expected(entry["raw"], values, arrays, truth, errors, noise)
 
 
 def entry_of(case: Case, expected: Expected) -> dict:
@@ -67,16 +67,13 @@ def entry_of(case: Case, expected: Expected) -> dict:
     if differences:
         raise ValueError(f"{case.model_type} {case.name}: the float64 of the twins is not that of Transformers: {differences[:4]}")
     listed = list(expected.values)
-    usual, *others = expected.orders
-    worst = {name: Noise(*(max(getattr(order[name], part) for order in (usual, *others)) for part in ("rms", "firm", "scale")))
-             for name in listed}
     return {
         "model_type": case.model_type, "name": case.name, "seed": case.seed, "raw": expected.raw, "sums": sums(truth),
         "values": [(name, digest_of(array), array.shape) for name, array in expected.values.items()],
         "logits": expected.errors.logits, "loss": expected.errors.loss,
         "gradients": [expected.errors.gradients.get(name, 0.0) for name in listed],
         "after": [[expected.errors.after[setting][name] for name in listed] for setting in SETTINGS[:2]],
-        "orders": [[(order[name].rms, order[name].firm, order[name].scale) for name in listed] for order in (usual, worst)]}
+        "noise": [(noise.rms, noise.firm, noise.scale) for noise in map(expected.noise.get, listed)]}
 
 
 def too_far(ours: Truth, expected: Expected):
@@ -98,7 +95,7 @@ def too_far(ours: Truth, expected: Expected):
             yield name, error / gate
     for name, truth in theirs.after[NOISY].items():
         rms = float(np.sqrt(np.mean(np.square(ours.after[NOISY][name] - truth))))
-        gate = max(1e-7, 2 * max(order[name].rms for order in expected.orders))
+        gate = expected.noise[name].gates()[0]
         if not rms <= SHARE * gate:
             yield f"{name} after {NOISY}", rms / gate
 
@@ -125,12 +122,11 @@ def restored(array: np.ndarray, shape) -> np.ndarray:
 
 def work(key: tuple[str, str]) -> tuple[dict | str, dict[str, np.ndarray]]:
     """Entry and values of a case; what is wrong in place of the entry."""
-    from validation.parity import oracle
     from validation.parity.asked import ask
 
     case = next(case for case in cases_of(key[0]) if case.name == key[1])
     try:
-        expected = ask(case, oracle.ORDERS)
+        expected = ask(case)
         return entry_of(case, expected), {digest_of(array): shuffled(array) for array in expected.values.values()}
     except ValueError as error:
         return str(error), {}

@@ -2,12 +2,14 @@
 
     python -m validation.parity.seeds [NAMES] [--check] [--jobs N]
 
-The rule: of the seeds 3 to 10 the first where AdamW with eps 1e-8, in twelve orders of the same sums, reaches at most `ENOUGH` of
+The rule: of the seeds `CANDIDATES` the first where AdamW with eps 1e-8, in twelve orders of the same sums, reaches at most `ENOUGH` of
 the gate which the usual order sets, where PyTorch's error after 2 steps is at most `SHORT_ERROR`, and where after 10 steps with
-eps 1e-3 none of
-these orders passes the gate of the usual one (it does where an input of a ReLU comes so close to 0 that rounding decides on its side).
-Where none does, the one with the smallest share, those that meet the other two first. Ours is never looked at. Seeds go into seeds.json;
---check compares.
+eps 1e-3 none of these orders passes the gate of the usual one (it does where an input of a ReLU comes so close to 0 that rounding
+decides on its side). Where none does, the one with the smallest share, those that meet the other two first. Ours is never looked at.
+Seeds go into seeds.json.
+
+Rounding is that of PyTorch's version and of the processor, so that another machine may come to another first seed. --check therefore
+measures the stored seeds alone: none may be further from its gate than `ENOUGH` and than what was stored, by more than `DRIFT`.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from validation.parity.gates import SETTINGS, largest
 from validation.parity.results import NOISY, orders
 from validation.parity.spread import shares
 
+DRIFT = 0.25              # of a gate, from one processor to another
 TARGET = Path(__file__).with_name("seeds.json")
 SHORT, LONG = SETTINGS[:2]
 
@@ -82,17 +85,31 @@ def chosen(key: tuple[str, str]) -> dict:
     return choose(next(case for case in cases_of(key[0]) if case.name == key[1]))
 
 
+def measured(key: tuple[str, str]) -> dict:
+    """What the stored seed of a case comes to here."""
+    case = next(case for case in cases_of(key[0]) if case.name == key[1])
+    late, worst = own_share(case, (True, float("inf")))
+    return {"seed": case.seed, "share": float("inf") if late else round(worst, 2)}
+
+
+def agrees(stored: dict | None, found: dict, check: bool) -> bool:
+    """Whether the stored entry is what was found: the rule's choice, or near enough with --check."""
+    if stored is None or not check:
+        return stored is not None and stored["seed"] == found["seed"]
+    return found["share"] <= max(ENOUGH, stored["share"]) + DRIFT
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.parity.seeds")
     parser.add_argument("names", nargs="*", default=names(), help="model types; by default all that have cases")
-    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where the stored seeds are not the rule's")
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where the rule would not take a stored seed")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that share the cases")
     options, different = parser.parse_args(), 0
     keys = [(name, case.name) for name in options.names for case in cases_of(name)]
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
-        for (name, case), found in zip(keys, pool.imap(chosen, keys), strict=True):
+        for (name, case), found in zip(keys, pool.imap(measured if options.check else chosen, keys), strict=True):
             stored = SEEDS.get(name, {}).get(case)
-            same = stored is not None and stored["seed"] == found["seed"]
+            same = agrees(stored, found, options.check)
             different += not same
             print(f"{name}: {case}: seed {found['seed']}, share {found['share']}{'' if same else f'; stored: {stored}'}", flush=True)
             if not options.check:

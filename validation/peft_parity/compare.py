@@ -18,7 +18,7 @@ from hierarchos.peft.files import save_adapter
 from hierarchos.peft.load import hash_of, load_adapters
 from hierarchos.peft.merge import merge_adapter, unmerge_adapter
 from validation.parity.cases import batch_arrays
-from validation.parity.gates import Measure, Record, after_noise, largest, noise
+from validation.parity.gates import Measure, Noise, Record, after_noise, largest, noise
 from validation.parity.oracle import build as build_base
 from validation.parity.oracle import inputs_of, values_of
 from validation.peft_parity import oracle
@@ -92,7 +92,9 @@ def after_steps(setting: tuple, name: str, ours, theirs, truth, firm):
     if eps > 1e-6:
         yield f"{run}, max", largest(ours, truth, 0.0)
         return
-    for kind, measure in after_noise(noise(ours, truth, firm), [noise(one, truth, firm) for one in theirs]):
+    noises = [noise(one, truth, firm) for one in theirs]
+    worst_of = Noise(max(one.rms for one in noises), max(one.firm for one in noises), noises[0].scale)
+    for kind, measure in after_noise(noise(ours, truth, firm), worst_of):
         yield f"{run}, {kind}", measure
 
 
