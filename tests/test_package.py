@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 import zipfile
 from collections.abc import Callable
@@ -138,3 +139,11 @@ def test_the_program_imports_no_other_framework():
 def test_setup_refuses_a_word_that_it_does_not_know():
     done = run("sh", ROOT / "scripts" / "setup.sh", "tests", cwd=ROOT)
     assert (done.returncode, done.stdout) == (1, "setup: 'tests' is none of: test, oracle, system (or nothing)\n")
+
+
+def test_setup_for_tests_installs_extras_that_are_there():
+    """Where pip has them: the tests of launchers and trackers are then run, not skipped."""
+    text = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8")
+    optional = set(re.search(r"^optional=(\S+)", text, re.MULTILINE)[1].split(","))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert {"ray", "mlflow", "trackio"} == optional <= set(extras)

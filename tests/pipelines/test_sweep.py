@@ -4,6 +4,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from io import StringIO
 
@@ -184,12 +186,13 @@ def test_job_that_others_stop_is_started_again(place, monkeypatch):
     assert learned(place) == ["1.0", "15.0"] and len(place.runs()) == 2 and [row["exit"] for row in rows(place)] == [0, 0]
 
 
-def test_200_starts_in_the_same_second_make_200_directories(place, monkeypatch):
-    from pipelines import execute
+def start_200() -> None:
+    """In a process without other threads (Ray's, after its tests): those would not survive a fork."""
+    from pipelines import execute, manifest
     from pipelines.progress import Progress
     from pipelines.settings.folders import Folders
 
-    monkeypatch.setattr("pipelines.manifest.git_state", lambda folder: None)     # two hundred times git takes a minute
+    manifest.git_state = lambda folder: None                                     # two hundred times git takes a minute
     jobs = execute.prepare("fake", [], Folders.find(), Progress(out=StringIO()))
     execute.run(jobs)                                                            # everything is imported before the processes part
     children = []
@@ -200,6 +203,13 @@ def test_200_starts_in_the_same_second_make_200_directories(place, monkeypatch):
             os._exit(0)
         children.append(child)
     assert {os.waitpid(child, 0)[1] for child in children} == {0}
+
+
+def test_200_starts_in_the_same_second_make_200_directories(place):
+    command = "from tests.pipelines.test_sweep import start_200; start_200()"
+    done = subprocess.run([sys.executable, "-c", command], cwd=place.path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
     told = [json.loads((run / "run.json").read_text())["status"] for run in place.runs()]
     assert told == ["done"] * 201
     assert len({yaml.safe_load((run / "config.yaml").read_text())["train"]["steps"] for run in place.runs()}) == 201
