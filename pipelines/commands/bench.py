@@ -22,6 +22,8 @@ def run(words: list[str]) -> int:
     """Prints a table, or JSON."""
     settings = {name: [word.partition("=")[2] for word in words if word.startswith(f"{name}=")] for name in SETTINGS}
     others = [word for word in words if not word.startswith(tuple(f"{name}=" for name in SETTINGS))]
+    for name in (name for name, given in settings.items() if "" in given):
+        raise UserError(f"{name}= has no value", where="command line", hint="leave it out for the default")
     flags, names = take(others, "--json", "--profile", names=True)
     info = find_device(DeviceConfig(select=settings["device"][-1] if settings["device"] else "auto"))
     precision = PrecisionConfig(compute=settings["precision"][-1] if settings["precision"] else "fp32")

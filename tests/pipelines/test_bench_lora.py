@@ -105,6 +105,8 @@ def test_peft_itself_on_the_processor_in_both_formats(device, capsys):
 
 @pytest.mark.parametrize(("words", "message"), [
     (["lora", "llama256"], "lora is measured alone, not beside llama256"),
+    (["lora", "model.path="], "model.path= has no value"),
+    (["lora", "device="], "device= has no value"),
     (["lora", "--profile"], "--profile is not there for lora"),
     (["lora-smollm2-135m", "model.path=x"], "lora-smollm2-135m is a shape with random weights; it takes no model.path="),
     (["llama256", "model.path=x"], "model.path= is for lora only"),
