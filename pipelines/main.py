@@ -92,8 +92,9 @@ def split(words: list[str]) -> Words:
                 raise UserError("--config-dir needs a folder", where="command line", command="--config-dir configs")
         elif word.startswith("-"):
             known = [*FLAGS, *VALUED, "--help", "--version", "--config-dir"]
-            raise UserError(f"{word} is not an option", where="command line", nearest=nearest(word, known),
-                            hint="settings are written without dashes:  train.steps=100" if "=" in word else ())
+            near = nearest(word, known)
+            raise UserError(f"{word} is not an option", where="command line", nearest=near,
+                            hint="settings are written without dashes:  train.steps=100" if "=" in word or not near else ())
         elif parts.first is None and "=" not in word:
             parts.first = word
         else:

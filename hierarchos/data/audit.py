@@ -65,6 +65,8 @@ class Audit:
 
     def problems(self, generation_ends: Iterable[int] | None) -> list[str]:
         """What would go wrong after training. generation_ends: the stop tokens of the generation config that will be exported."""
+        if not self.used:
+            return ["no row is used, so nothing would be trained"]
         found, name = [], self.tokenizer.core.id_to_token
         wrong = {count: rows for count, rows in self.bos.items() if count > 1 or (self.wants_bos and count == 0)}
         for count, rows in sorted(wrong.items()):

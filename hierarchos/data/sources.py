@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from hierarchos.data.files import find_files, format_of, read_all, read_lines
+from hierarchos.data.files import FORMATS, find_files, format_of, read_all, read_lines, suffix_of
 from hierarchos.data.json_arrays import object_row, read_json
 from hierarchos.data.options import ReadOptions
 from hierarchos.data.rows import BadRow, Row, RowReport
@@ -86,6 +86,8 @@ def _read_jsonl(path: Path, options: ReadOptions, report: RowReport) -> Iterator
         try:
             yield object_row(json.loads(line), path, number)
         except json.JSONDecodeError as error:
+            if number == 1 and (named := FORMATS.get(suffix_of(path), "jsonl")) != "jsonl":
+                raise UserError(f"not JSON, and the name says {named}", where=f"{path}:1", command=f"data.format={named}") from None
             report.reject(f"{path}:{number}", BadRow("not JSON", _json_problem(error, line)))
         except BadRow as error:
             report.reject(f"{path}:{number}", error)

@@ -47,7 +47,8 @@ def open_adapter(folder: str | Path) -> AdapterFile:
     """Reads configuration and header; raises UserError for pickles and for files that are no adapter."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise UserError(f"{folder} is not there", where="adapter", hint=f"an adapter is a folder with {CONFIG} and {TENSORS}")
+        found = "a file" if folder.exists() else "not there"
+        raise UserError(f"{folder} is {found}", where="adapter", hint=f"an adapter is a folder with {CONFIG} and {TENSORS}")
     config, path = read_config(folder), folder / TENSORS
     if not path.is_file():
         pickled = (folder / PICKLE).exists()

@@ -142,6 +142,9 @@ def _ending(item: str, sites: Iterable[str], where: str) -> list[str]:
 def _absent(what: str, item: str, sites: Iterable[str], where: str) -> UserError:
     """The message for a name that is nowhere: the nearest last word or full name, else what there is."""
     ends = list(dict.fromkeys(name.rpartition(".")[2] for name in sites))
+    several = re.split(r"[\s,;|]+", item.strip("[]() "))
+    if len(several) > 1 and all(any(f".{name}".endswith(f".{one}") for name in sites) for one in several):
+        return UserError(what, where=where, hint="several are written as a list:", command=f"{where}=[{','.join(several)}]")
     near = nearest(item, ends, 0.6) or nearest(item, list(sites), 0.6)
     return UserError(what, where=where, nearest=near, hint=() if near else f"there are: {', '.join(ends[:SHOWN])}")
 

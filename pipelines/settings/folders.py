@@ -14,6 +14,7 @@ from hierarchos.resources import resource
 
 SCHEMA = "schema"                                         # holds JSON files for editors, no settings
 FEW = 12                                                  # names that an error lists in full
+FETCHED = {"model": "local", "data": "files"}             # what a path or a repository may be meant for, and the option for paths
 GLOBAL_GROUPS = ("pipeline", "experiment", "local")       # their files speak about all settings, not about one group
 
 
@@ -62,6 +63,10 @@ class Folders:
         """The message for an option that no folder has."""
         options = self.options(group)
         near = None if name == "null" else nearest(name, options, 0.4)
+        if group in FETCHED and "/" in name:
+            source, key = (FETCHED[group], "path") if Path(name).exists() else ("hub", "repo")
+            return UserError(f"{group}={name} is not there", where=where, hint=listed(options),
+                             command=f"{group}={source} {group}.{key}={name}")
         return UserError(f"{group}={name} is not there", where=where, nearest=prefixed(group, near),
                          hint=listed(options) if options else f"there are no {group} files yet")
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,13 @@ def check_path(path: str, where: str) -> None:
         beside = [other.name for other in found.parent.iterdir()] if found.parent.is_dir() else []
         near = nearest(found.name, beside, 0.5)
         hint = () if found.parent.is_dir() else f"there is no folder {found.parent} either"
-        raise UserError(f"{path} is not there", where=where, nearest=str(found.parent / near) if near else None, hint=hint)
+        hub = f"model=hub model.repo={path}  for a repository of huggingface.co" if where == "model.path" and is_repository(path) else None
+        raise UserError(f"{path} is not there", where=where, nearest=str(found.parent / near) if near else None, hint=hint, command=hub)
+
+
+def is_repository(path: str) -> bool:
+    """Whether a path that is not there is spelled as a repository of the Hub: OWNER/NAME, and no folder OWNER."""
+    return re.fullmatch(r"[A-Za-z0-9][\w-]*/[\w.-]+", path) is not None and not Path(path).parent.exists()
 
 
 def check_new_folder(path: str, where: str) -> None:

@@ -75,6 +75,15 @@ no module is called c_atn                  peft.target_modules
     tuned("LoRA on the modules of another family", """\
 no module is called q_proj                 peft.target_modules
   did you mean  c_proj ?                   nothing was started""", "peft.target_modules=[q_proj,v_proj]"),
+    Wrong("a file as an adapter", (*USE, "peft.path=rows.jsonl"), """\
+rows.jsonl is a file                       adapter
+  an adapter is a folder with adapter_config.json and adapter_model.safetensors
+  nothing was started""", ROWS_FILE),
+    tuned("several modules in one text", """\
+no module is called attn.c_proj, c_attn    peft.target_modules
+  several are written as a list:
+  try  peft.target_modules=[attn.c_proj,c_attn]
+  nothing was started""", "peft.target_modules='attn.c_proj, c_attn'"),
     tuned("an expression that matches nothing", """\
 no module matches the expression '.*\\\\.q_proj'
   peft.target_modules

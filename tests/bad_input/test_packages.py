@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bad_input.config.rows import MODELS
 from tests.bad_input.table import SHORT, Wrong, by_name
 
 GENERATE = ("generate", "model.path=pkg", "prompt=1 and")
@@ -91,6 +92,21 @@ GGUF = """\
 tiny.gguf is damaged or cut short          tiny.gguf
   download it again                        nothing was started"""
 ROWS = [
+    Wrong("a repository as a folder", ("generate", "model.path=someone/small-model", "prompt=a"), """\
+someone/small-model is not there           model.path
+  there is no folder someone either
+  try  model=hub model.repo=someone/small-model  for a repository of huggingface.co
+  nothing was started"""),
+    Wrong("a folder as an option", ("generate", "model=./pkg", "prompt=a"), f"""\
+model=./pkg is not there                   command line
+  {MODELS}
+  try  model=local model.path=./pkg
+  nothing was started"""),
+    Wrong("a repository as an option", ("generate", "model=someone/small-model", "prompt=a"), f"""\
+model=someone/small-model is not there     command line
+  {MODELS}
+  try  model=hub model.repo=someone/small-model
+  nothing was started"""),
     Wrong("folder that is not there", ("generate", "model.path=pgk", "prompt=a"), """\
 pgk is not there                           model.path
   did you mean  pkg ?                      nothing was started""", before=lambda folder: (folder / "pkg").mkdir()),

@@ -243,6 +243,10 @@ one JSON object after another, not an array
 a JSON array, not one object a line        rows.jsonl:1
   try  data.format=json
   stopped in tokenize; log: run/stages/tokenize/log"""),
+    refused("a table read as JSON lines", "rows.csv", b"text\na\n", """\
+not JSON, and the name says csv            rows.csv:1
+  try  data.format=csv
+  stopped in tokenize; log: run/stages/tokenize/log""", "data.format=jsonl"),
     refused("unknown ending", "rows.dat", b"a", """\
 rows.dat has no known ending               rows.dat
   known: .txt, .jsonl, .ndjson, .json, .csv, .tsv, .parquet, each also with .gz

@@ -37,6 +37,12 @@ def test_a_generation_config_with_another_end_is_a_problem():
     )
 
 
+def test_no_row_at_all_is_a_problem():
+    assert audited(Row("rows.jsonl:1", np.zeros(0, np.int32), np.zeros(0, np.float32), fault="role")).problems([END]) == [
+        "no row is used, so nothing would be trained"
+    ]
+
+
 def test_two_bos_tokens_are_a_problem_and_none_where_one_is_wanted():
     TOKENIZER.bos_id, before = 3, TOKENIZER.bos_id
     try:

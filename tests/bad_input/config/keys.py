@@ -117,6 +117,10 @@ train.steps has no value                   command line
 --train.steps=5 is not an option           command line
   settings are written without dashes:  train.steps=100
   nothing was started"""),
+    line("a setting as an option", ["train", "--rank", "5"], """\
+--rank is not an option                    command line
+  settings are written without dashes:  train.steps=100
+  nothing was started"""),
     line("unknown flag", ["train", "--explian"], """\
 --explian is not an option                 command line
   did you mean  --explain ?                nothing was started"""),
