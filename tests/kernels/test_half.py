@@ -66,7 +66,8 @@ def test_operands_of_two_formats_are_refused():
         HalfMatMul().infer([Spec((2, 3), "f16"), Spec((3, 4), "bf16")])
 
 
-@pytest.mark.parametrize("name", ["gemm_half", "attention_half", "attention_half_rows", "attention_half_keys"])
+@pytest.mark.parametrize("name", ["gemm_half", "attention_half", "attention_half_rows", "attention_half_keys", "attention_units",
+                                  "attention_units_rows", "attention_units_keys", "matrix_layout"])
 def test_the_bfloat_kernel_is_the_f16_kernel_over_another_type(name):
     code = half_shader(name, "f16").code
     ours, other = instructions(code), instructions(bfloat_code(code))
