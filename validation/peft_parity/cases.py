@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from validation.parity.cases import GPT2_SMALL, NO_DROPOUT, SMALL, TIED, UNTIED, WINDOWED, Case
 
@@ -14,6 +16,8 @@ FAMILIES = {
     "mistral": (SMALL | {"sliding_window": 8}, {"head": "lm_head", "table": "embed_tokens", "norm": "norm", "first": "q_proj"}),
     "gpt2": (GPT2_SMALL | NO_DROPOUT, {"head": "lm_head", "table": "wte", "norm": "ln_1", "first": "c_attn"}),
 }
+SEEDS_FILE = Path(__file__).with_name("seeds.json")
+SEEDS = json.loads(SEEDS_FILE.read_text(encoding="utf-8")) if SEEDS_FILE.exists() else {}      # of token ids; seeds.py writes them
 SETTINGS = ((2, 1e-3, 0.0), (2, 1e-8, 0.01), (10, 1e-8, 0.01))       # AdamW: steps, eps, decay
 
 
@@ -54,7 +58,12 @@ def cases_of(family: str) -> list[AdapterCase]:
     ]
     if family in ("llama", "qwen2", "gpt2"):
         found += [AdapterCase(padded, f"bias {bias}", plain | {"bias": bias, "target_modules": few}) for bias in ("lora_only", "all")]
-    return found
+    return [with_seed(case, SEEDS[family][case.name]["seed"]) if case.name in SEEDS.get(family, {}) else case for case in found]
 
 
-__all__ = ["FAMILIES", "SETTINGS", "WINDOWED", "AdapterCase", "cases_of"]
+def with_seed(case: AdapterCase, seed: int) -> AdapterCase:
+    """The case with other token ids."""
+    return replace(case, case=replace(case.case, seed=seed))
+
+
+__all__ = ["FAMILIES", "SETTINGS", "WINDOWED", "AdapterCase", "cases_of", "with_seed"]
