@@ -73,7 +73,7 @@ FAULTS: dict[str, Callable[[], object]] = {
     "device lost in a step": lambda: planted(FailSubmit(2)),
     "device lost in a validation": lambda: planted(FailSubmit(3)),
     "no memory for the weights": lambda: planted(FailAllocation(1)),
-    "no memory for a later program": lambda: planted(FailAllocation(10)),
+    "no memory for a later program": lambda: planted(FailAllocation(11)),
 }
 
 
