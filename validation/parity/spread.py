@@ -1,4 +1,4 @@
-"""How often PyTorch misses its own gate: the evidence for judging runs with eps 1e-8 by several orders of PyTorch.
+"""How often PyTorch misses its own gate after runs with eps 1e-8: the evidence for choosing token ids (`seeds.py`).
 
     python -m validation.parity.spread [NAMES] [--seed S] [--orders N]
 
