@@ -51,8 +51,10 @@ layout(push_constant, scalar) uniform Arguments {
     Floats result, lse;
 };
 
-const uint AT_ONCE = LOCAL > 64 ? 8 : 1;
+const bool GPU = LOCAL > 64;
+const uint AT_ONCE = GPU ? 8 : 1;
 const uint PADDED = (D + 3) / 4, PADDED_V = (DV + 3) / 4;
+const uint HELD = GPU ? 1 : PADDED;                     // vec4s of the query in registers: shared memory is slow on CPU drivers
 const uint SLICES = LOCAL / PADDED_V > 0 ? LOCAL / PADDED_V : 1;
 shared vec4 query[PADDED];
 shared vec4 fresh_key[PADDED];
@@ -91,6 +93,19 @@ float rotated(Floats x, const uint from, const uint i, const uint row) {
     return first ? a * c - b * s : a * c + b * s;
 }
 
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Words { uint64_t at[]; };
+
+vec2 pair(const uint64_t word) { return uintBitsToFloat(unpackUint2x32(word)); }
+
+// The four floats at element from + 4 c (multiples of 4): CPU drivers take as long for 8 bytes at a 32-bit index as for 4, and for a 64-bit
+// address of each lane thrice as long.
+vec4 four(Words words, const uint from, const uint c) {
+    if (GPU) return Vec4s(uint64_t(words) + 4ul * from).at[c];
+    const uint at = from / 2 + 2 * c;
+    const uint64_t low = words.at[at], high = words.at[at + 1];
+    return vec4(pair(low), pair(high));
+}
+
 float dot4(const vec4 a, const vec4 b) { return fma(a.x, b.x, fma(a.y, b.y, fma(a.z, b.z, a.w * b.w))); }
 
 void main() {
@@ -119,6 +134,10 @@ void main() {
         for (uint i = lane; i < DV; i += LOCAL) values.at[to * DV + i] = v.at[at_v + i];
     }
 
+    vec4 held[HELD];
+    if (!GPU)
+        [[unroll]] for (uint c = 0; c < HELD; c++) held[c] = query[c];
+    Words key_words = Words(uint64_t(keys));
     float best = -3.4028235e38;
     const float slope = uint64_t(slopes) != 0 ? slopes.at[head] : 0.0;
     for (uint i = lane; i < uint(count); i += LOCAL) {
@@ -128,7 +147,7 @@ void main() {
         if (FRESH && j == p) {
             if (D % 4 == 0) {
                 vec4 sum = vec4(0.0);
-                [[unroll]] for (uint c = 0; c < PADDED; c++) sum = fma(query[c], fresh_key[c], sum);
+                [[unroll]] for (uint c = 0; c < PADDED; c++) sum = fma(GPU ? query[c] : held[c % HELD], fresh_key[c], sum);
                 s = (sum.x + sum.y) + (sum.z + sum.w);
             } else {
                 for (uint c = 0; c < D; c++) s = fma(query[c / 4][c % 4], fresh_key[c / 4][c % 4], s);
@@ -139,7 +158,7 @@ void main() {
             s = (sum.x + sum.y) + (sum.z + sum.w);
         } else if (D % 4 == 0) {                        // caches begin at multiples of 256 bytes
             vec4 sum = vec4(0.0);
-            [[unroll]] for (uint c = 0; c < D / 4; c++) sum = fma(query[c], Vec4s(uint64_t(keys) + 4ul * from).at[c], sum);
+            [[unroll]] for (uint c = 0; c < D / 4; c++) sum = fma(GPU ? query[c] : held[c % HELD], four(key_words, from, c), sum);
             s = (sum.x + sum.y) + (sum.z + sum.w);
         } else {
             for (uint c = 0; c < D; c++) s = fma(query[c / 4][c % 4], keys.at[from + c], s);
@@ -159,6 +178,7 @@ void main() {
     }
     sum = total(sum);
 
+    Words value_words = Words(uint64_t(values));        // here: read behind a barrier, it is known to be the same in all lanes
     const uint channel = lane % PADDED_V, slice = lane / PADDED_V;
     for (uint c = channel; c < PADDED_V && slice < SLICES; c += LOCAL) {
         vec4 mixed = vec4(0.0);
@@ -172,7 +192,7 @@ void main() {
                 const uint slot = RING ? uint(j) % SLOTS : uint(j);
                 const uint from = ((batch * SLOTS + slot) * KEY_HEADS + key_head) * DV + 4 * c;
                 vec4 found = vec4(0.0);
-                if (DV % 4 == 0) found = Vec4s(uint64_t(values) + 4ul * from).at[0];
+                if (DV % 4 == 0) found = four(value_words, from, 0);
                 else for (uint e = 0; e < min(4u, DV - 4 * c); e++) found[e] = values.at[from + e];
                 value[n] = counts ? found : vec4(0.0);
                 weight[n] = score[i];

@@ -14,7 +14,7 @@ import numpy as np
 from hierarchos.kernels.copy import fold_groups, strided_copy
 from hierarchos.kernels.gemm import activate_reference
 from hierarchos.kernels.gemm_layout import ACTIVATIONS, view
-from hierarchos.kernels.launch import F32, U32, In, Launch, Lowering, Operand, Out, Profile, Ref, Work, row_major
+from hierarchos.kernels.launch import F32, JOINED_LOADS, U32, In, Launch, Lowering, Operand, Out, Profile, Ref, Work, row_major
 from hierarchos.kernels.norm import norm_reference
 from hierarchos.kernels.packed import BLOCK, unpacked
 
@@ -25,6 +25,10 @@ MOST_SHARED = 32768  # bytes of P(X) that a workgroup of a GPU keeps
 MOST_AHEAD = 12  # 16-byte loads of a lane asked for before the prologue
 CPU_COLUMNS = (96, 72, 48, 24, 8)  # outputs of a workgroup
 CPU_START = 1.5  # what a workgroup costs before its first output, in outputs
+MOST_STRAIGHT = 2048  # K of a kernel without loops
+MOST_WIDE = (4, 2)  # rows of it, of float and of half weights; with more of them a loop is as fast and compiles sooner
+MOST_GROUPS = 1 << 18
+STRAIGHT_LINE = 6144  # weights of its workgroups where there is one row: compile time grows with them
 LINE, MOST_TURNS = 8, 12  # words of a cache line
 
 
@@ -145,7 +149,8 @@ class Lowerer:
             self.residual.stride if self.residual else 0,
             target.stride,
         )
-        return (*refs, U32(self.n), U32(self.k), *map(U32, strides), F32(self.op.eps), F32(self.op.offset), F32(self.op.scale))
+        numbers = (*map(F32, (self.op.eps, self.op.offset, self.op.scale)), *map(U32, range(4)))
+        return (*refs, U32(self.n), U32(self.k), *map(U32, strides), *numbers)
 
     @property
     def name(self) -> str:
@@ -188,12 +193,34 @@ class Lowerer:
         )
 
     def on_cpu(self) -> Launch:
+        return self.wide() if self.lined() and self.m <= MOST_WIDE[self.op.half > 0] else self.streamed()
+
+    def lined(self) -> bool:
+        """Whether lanes have words side by side, as the kernel of one straight line asks for: by shape of the weight alone."""
+        lanes = self.profile.subgroup
+        fits = self.k <= MOST_STRAIGHT and self.k % ((4 if self.op.half else 2) * lanes) == 0 and self.n <= MOST_GROUPS
+        return JOINED_LOADS in self.profile.features and lanes in (4, 8) and fits
+
+    def wide(self) -> Launch:
+        lanes = self.profile.subgroup
+        columns, beside = columns_of_line(self.k, self.m, lanes)
+        groups = fold_groups(ceil(self.n / columns), 1, self.profile)
+        return self.launch("gemv_wide", groups, lanes, (columns, lanes, self.k, beside))
+
+    def streamed(self) -> Launch:
         lanes = self.profile.subgroup
         values = 4 if self.op.half else 2  # of a word
-        turns, part, words = parts_of(self.k // values // lanes, self.m, values)
+        turns, part, words = parts_of(self.k // values // lanes, self.m, values, 1 if self.lined() else MOST_TURNS)
         columns = columns_of(self.n, self.profile.compute_units)
         groups = fold_groups(ceil(self.n / columns), 1, self.profile)
         return self.launch("gemv_cpu", groups, lanes, (columns, lanes, turns, part // turns, part == words))
+
+
+def columns_of_line(k: int, rows: int, lanes: int) -> tuple[int, int]:
+    """Outputs of a workgroup that is one straight line, and how many of them grow side by side."""
+    wanted = max(1, STRAIGHT_LINE // (k * (1 + rows) // 2))
+    columns = min(lanes, 1 << wanted.bit_length() - 1)
+    return columns, min(columns, max(1, 4 // rows))
 
 
 def columns_of(n: int, threads: int) -> int:
@@ -201,9 +228,9 @@ def columns_of(n: int, threads: int) -> int:
     return min(CPU_COLUMNS, key=lambda columns: ceil(ceil(n / columns) / threads) * (columns + CPU_START))
 
 
-def parts_of(words: int, rows: int, values: int = 2) -> tuple[int, int, int]:
+def parts_of(words: int, rows: int, values: int = 2, most_turns: int = MOST_TURNS) -> tuple[int, int, int]:
     """Words of a lane that lie side by side (by K alone: it decides the order of sums), words of a lane in a part of x, in all of it."""
-    turns = max((n for n in range(1, MOST_TURNS + 1) if words % n == 0), key=lambda n: (-abs(n - LINE), n))
+    turns = max((n for n in range(1, most_turns + 1) if words % n == 0), key=lambda n: (-abs(n - LINE), n))
     wanted = max(72, 192 // rows) / values  # unrolled loads: compile time grows with their number times rows times values
     parts = [turns * n for n in range(1, words // turns + 1) if words // turns % n == 0]
     return turns, min(parts, key=lambda part: abs(log(part / wanted))), words

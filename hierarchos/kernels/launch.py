@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+JOINED_LOADS = "joined loads"    # a feature of a Profile: kernels with shaders/include/wide.glsl are fast
+
 
 @dataclass(frozen=True)
 class In:

@@ -14,6 +14,7 @@ layout(push_constant, scalar) uniform Arguments {
     uint64_t x, second, norm_weight, norm_bias, w, bias, residual, c;      // 0 where absent
     uint n, k, ldx, lds, ldw, ldr, ldc;
     float eps, offset, scale;
+    uint digits[4];                                    // 0, 1, 2, 3, for gemv_wide
 };
 
 // One element of P(X) from x, once mean and rstd of its row are known.

@@ -1,11 +1,15 @@
 """Products of a few rows with norm, gate, bias, residual and activation folded in agree with their NumPy twin."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hierarchos.graph.ops.gemv import Gemv
+from hierarchos.graph.profile import joins_loads, profile_of
 from hierarchos.kernels.gemv import lower_gemv, parts_of
-from hierarchos.kernels.launch import Operand, Profile, row_major
+from hierarchos.kernels.launch import JOINED_LOADS, Operand, Profile, row_major
+from hierarchos.vulkan.info import DeviceInfo
 from tests.support import run_op
 
 RNG = np.random.default_rng(3)
@@ -26,6 +30,10 @@ def operands(op, rows, k, n):
         "residual": (rows, n),
     }
     return [numbers(*shapes[name]) for name in op.names]
+
+
+def with_joined_loads(profile: Profile, joined: bool) -> Profile:
+    return replace(profile, features=profile.features - {JOINED_LOADS} | ({JOINED_LOADS} if joined else set()))
 
 
 def half_of(weight: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
@@ -68,14 +76,47 @@ def test_half_weights_are_read_exactly(device, kind, rows):
     assert np.abs(op.reference([x, norm, packed])[0] - expected).max() < 3e-6 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("k", [64, 960])
-@pytest.mark.parametrize("half", [0, 1])
-def test_a_row_has_the_same_bits_beside_other_rows(device, k, half):
-    op, k = Gemv(half=half), k << half
+@pytest.mark.parametrize("k", [64, 576, 2560])
+@pytest.mark.parametrize("half", [0, 1, 2])
+@pytest.mark.parametrize("joined", [True, False], ids=["straight", "loop"])
+def test_a_row_has_the_same_bits_beside_other_rows(device, k, half, joined):
+    op, profile = Gemv(half=half), with_joined_loads(profile_of(device), joined)
     x, weight = numbers(8, k), numbers(19, k)
     weight = half_of(weight, half)[0] if half else weight
-    together = run_op(device, op, x, weight)[0]
-    assert all(np.array_equal(run_op(device, op, x[row : row + 1], weight)[0][0], together[row]) for row in (0, 5, 7))
+    together = run_op(device, op, x, weight, profile=profile)[0]
+    for rows in (1, 2, 3, 5):
+        assert np.array_equal(run_op(device, op, x[2 : 2 + rows], weight, profile=profile)[0], together[2 : 2 + rows])
+
+
+@pytest.mark.parametrize("joined", [True, False], ids=["straight", "loop"])
+@pytest.mark.parametrize(("rows", "k", "n"), [(1, 576, 13), (3, 96, 40), (4, 1536, 9), (6, 576, 40)])
+def test_both_cpu_kernels_agree_with_the_twin(device, rows, k, n, joined):
+    op = Gemv("gated", gate="silu", has_bias=True, has_residual=True, activation="gelu", scale=0.5)
+    arrays = operands(op, rows, k, n)
+    expected = op.reference([a.astype(np.float64) for a in arrays])[0]
+    found = run_op(device, op, *arrays, profile=with_joined_loads(profile_of(device), joined))[0]
+    assert np.abs(found - expected).max() < 3e-6 * np.abs(expected).max()
+
+
+def test_the_straight_line_is_taken_where_loads_are_joined():
+    def launch(rows, k, n, half=0, joined=True):
+        shapes = ((rows, k), (n, k >> (half > 0)))
+        inputs = [Operand(s, "u32" if half and i else "f32", row_major(s)) for i, s in enumerate(shapes)]
+        lowering = lower_gemv(Gemv(half=half), inputs, Operand((rows, n), "f32", (n, 1)), with_joined_loads(Profile(), joined))
+        assert len(lowering.launches[0].arguments) <= 8 + 14, "128 bytes of push constants"
+        return lowering.launches[0].shader
+
+    assert launch(1, 576, 49152) == launch(4, 1536, 576) == launch(2, 576, 64, half=2) == "gemv_wide"
+    assert launch(5, 576, 64) == launch(4, 576, 64, half=1) == launch(1, 4096, 64) == launch(1, 576, 64, joined=False) == "gemv_cpu"
+
+
+def test_only_the_driver_that_joins_loads_is_said_to():
+    def software(driver):
+        return DeviceInfo(0, "llvmpipe", "software", driver=driver)
+
+    assert joins_loads(software("llvmpipe Mesa 22.3.6 (LLVM 15.0.6)"))
+    assert not joins_loads(software("llvmpipe Mesa 25.0.7 (LLVM 15.0.6)"))
+    assert not joins_loads(DeviceInfo(0, "Radeon", "discrete", driver="radv Mesa 22.3.6"))
 
 
 def test_parts_of_long_rows_hold_all_of_it():
