@@ -85,9 +85,11 @@ class TrainingState:
         write_tensors(path, {name: StoredTensor(self.store, held) for name, held in self.entries()})
 
     def restore(self, path: Path) -> None:
-        """Reads a state file that `save` wrote."""
+        """Reads a state file that `save` wrote; what it holds no carry of starts at zero."""
         from safetensors import safe_open
 
+        if CARRY in self.moments:
+            self.store.zero(CARRY)
         with safe_open(path, framework="numpy") as file:
             there = set(file.keys())
             for name, held in self.entries():

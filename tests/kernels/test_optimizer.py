@@ -2,7 +2,9 @@
 import numpy as np
 import pytest
 
+from hierarchos.graph.op import ShapeError
 from hierarchos.graph.ops.optimizer import SGD, AdamW, SumOfSquares
+from hierarchos.graph.tensor import Spec
 from hierarchos.kernels.launch import Operand, Profile
 from hierarchos.kernels.optimizer import BLOCK, GROUP_CODES, adamw, adamw_scalars, sgd_scalars, sum_of_squares
 from tests.support import run_op
@@ -54,6 +56,13 @@ def test_blocks_that_carry_their_rounding_end_where_exact_sums_do(device, profil
     np.testing.assert_array_equal(states[0][~kept], plain[0][~kept])
     assert error[kept].max() < 0.6 * np.spacing(np.float32(1)) + 1e-9 < error[~kept].max()
     assert np.abs((states[0].astype(np.float64))[kept] + carried(states[3], groups)[kept] - exact[0][kept]).max() < 5e-9
+
+
+@pytest.mark.parametrize("carry", [Spec((BLOCK + 1,)), Spec((1, BLOCK)), Spec((BLOCK,), "u32")])
+def test_carry_is_whole_blocks_of_floats(carry):
+    arena, groups = Spec((4 * BLOCK,)), Spec((4,), "u32")
+    with pytest.raises(ShapeError, match="carry is f32"):
+        AdamW(carried=True).infer([arena, arena, arena, carry, arena, groups, Spec((8,)), Spec((1,))])
 
 
 def carried(carry, groups):

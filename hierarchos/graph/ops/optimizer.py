@@ -51,6 +51,11 @@ class AdamW(_Step):
     def states(self) -> int:
         return 3 + self.carried
 
+    def infer(self, inputs):
+        if self.carried and (len(inputs[3].shape) != 1 or inputs[3].shape[0] % BLOCK or inputs[3].dtype != "f32"):
+            raise ShapeError(f"AdamW: carry is f32 [C], C divisible by {BLOCK}, got {inputs[3].dtype} {list(inputs[3].shape)}")
+        return super().infer(inputs)
+
     def reference(self, inputs):
         return adamw_reference(*inputs, carried=self.carried)
 
