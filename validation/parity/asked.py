@@ -19,19 +19,20 @@ from hierarchos.models.load import load_model, save_model
 from validation.parity import oracle
 from validation.parity.cases import Case, batch_arrays
 from validation.parity.expected import Errors, Expected
-from validation.parity.gates import SETTINGS, Measure
-from validation.parity.results import orders, results
+from validation.parity.gates import NOISY, SETTINGS, Measure, noise
+from validation.parity.results import results
 from validation.tiny import UNLOADABLE
 
 
-def ask(case: Case) -> Expected:
-    """Everything that a case is compared with."""
-    reference = oracle.build(case)
+def ask(case: Case, reference=None, results=results) -> Expected:
+    """Everything that a case is compared with. reference: the model, where it is built already. results: as `results.results`."""
+    reference = reference or oracle.build(case)
     values = oracle.values_of(reference)
     raw = reference.config.to_dict()
     arrays = batch_arrays(case, raw["vocab_size"])
     truth, single = (results(case, arrays, double) for double in (True, False))
-    return Expected(raw, values, arrays, truth, errors_of(arrays, truth, single), next(orders(case, arrays, 1, lambda: truth)),
+    noises = {name: noise(single.after[NOISY][name], value, truth.firm[NOISY][name]) for name, value in truth.after[NOISY].items()}
+    return Expected(raw, values, arrays, truth, errors_of(arrays, truth, single), noises,
                     partial(packages, reference, values, case, arrays))
 
 

@@ -44,9 +44,9 @@ def gradients(engine, model, expected: Expected) -> Measures:
             yield f"gradient of {name}", largest(found[name], truth, expected.errors.gradients[name])
 
 
-def steps(engine, expected: Expected) -> Measures:
+def steps(engine, expected: Expected, settings=SETTINGS) -> Measures:
     """Every parameter after each AdamW run."""
-    for setting in SETTINGS:
+    for setting in settings:
         count, eps, decay = setting
         run, found = f"{count} steps, eps {eps:g}, decay {decay:g}", engine.train(*setting)
         for name, truth in expected.truth.after[setting].items():

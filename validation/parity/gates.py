@@ -42,6 +42,13 @@ class Measure:
         return bool(self.error <= self.gate)     # NaN fails
 
 
+def share(measure: Measure | Record) -> float:
+    """Error as a share of its gate; at most 1 passes."""
+    if measure.gate == 0:
+        return 0.0 if measure.error == 0 else float("inf")
+    return measure.error / measure.gate if measure.error == measure.error else float("inf")
+
+
 def largest(ours, truth, reference: float, factor: float = 2.0) -> Measure:
     """max e <= max(2e-7 s, factor * max p). reference: max p."""
     ours, truth = (np.asarray(x, np.float64) for x in (ours, truth))

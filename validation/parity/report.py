@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from validation.parity.cases import ANY_SEED, CANDIDATES, ENOUGH, SEEDS, SHORT_ERROR
-from validation.parity.gates import Record
+from validation.parity.cases import ANY_SEED, CANDIDATES, ENOUGH, FURTHER, SEEDS, STAND_INS
+from validation.parity.gates import Record, share
 from validation.tiny import FAULTS, NO_POSITIONS, UNLOADABLE
 
 DOCS = Path(__file__).parents[2] / "docs" / "parity.md"
@@ -21,13 +21,6 @@ def kind_of(quantity: str) -> str:
     if "package" in quantity:
         return "packages"
     return next(column for part, column in KINDS if part in quantity)
-
-
-def share(record: Record) -> float:
-    """Error as a share of its gate; at most 1 passes."""
-    if record.gate == 0:
-        return 0.0 if record.error == 0 else float("inf")
-    return record.error / record.gate if record.error == record.error else float("inf")
 
 
 def worst(records: Iterable[Record]) -> dict[tuple[str, str], dict[str, Record]]:
@@ -67,30 +60,29 @@ There AdamW turns rounding noise of small gradients into full steps. The gate is
 one above over those whose gradient stayed above 1e-4 of its tensor's largest ("max"). p is that of one run of PyTorch, as it is.
 
 **Token ids are chosen**, by a rule that looks at PyTorch only. With ids that nobody chose (seed {any_seed} everywhere) a gate judges luck:
-PyTorch itself, with the sums of the same mathematics in eleven other orders (the vocabulary permuted and the rows of the batch
-reversed, in six of them also the axes of every matrix product shuffled, as another implementation might add them up), misses the gate
-that its usual order sets in {unchosen}
+PyTorch itself, run {count} times as another implementation might (the axes of every matrix product shuffled, so that sums run in another
+order, and every result moved by up to half a unit in its last place) and judged as a device is, misses
+{unchosen}
 (`python -m validation.parity.spread {families} --seed {any_seed}`).
 
-The rule (`python -m validation.parity.seeds`): of the seeds {first} to {last} the first where none of these orders passes {enough} of
-the gate that the usual order sets, nor the gate of the run with eps 1e-3, and where PyTorch's error after 2 steps is at most {short:g};
-where there is none, the seed that comes closest. {reached} of {chosen} variants reach it; the worst of the others is at {furthest}. With
-these ids the other orders miss the usual order's gate in {selected}
-(`python -m validation.parity.spread {families}`).
+The rule (`python -m validation.parity.seeds`): of the seeds {first} to {last} the first where {stand_ins} such runs reach at most {enough}
+of every gate; where there is none, the seed that comes closest; and where a run misses a gate even there, of the seeds to {furthest_seed}
+the first where none does, else the closest of all. {reached} of {chosen} variants reach {enough}, in {agree} no run misses a gate, and the
+worst run of the others is at {furthest} times its gate.
 Variants with a length and padding in their name after a comma come from the table of small configurations.
 """
 
 
-def introduction(records: list[Record], command: str, families: list[str], unchosen, selected) -> str:
-    """The text above the table. unchosen, selected: `spread.Evidence` of `families` for token ids that nobody chose and for the chosen."""
+def introduction(records: list[Record], command: str, families: list[str], unchosen) -> str:
+    """The text above the table. unchosen: `spread.Evidence` of `families` for token ids that nobody chose."""
     variants = {(record.model_type, record.variant) for record in records}
     shares = [SEEDS[family][name]["share"] for family, name in variants]
     return INTRODUCTION.format(
         command=command, device=records[0].device, driver=records[0].driver, passed=sum(r.passed for r in records), total=len(records),
-        variants=len(variants), models=len({family for family, _ in variants}), faults=faults(), families=" ".join(families),
-        any_seed=ANY_SEED, unchosen=unchosen, selected=selected, first=CANDIDATES[0], last=CANDIDATES[-1], enough=ENOUGH,
-        missed=missing(records), short=SHORT_ERROR, reached=sum(share <= ENOUGH for share in shares), chosen=len(shares),
-        furthest=max(shares))
+        variants=len(variants), models=len({family for family, _ in variants}), missed=missing(records), faults=faults(),
+        families=" ".join(families), any_seed=ANY_SEED, unchosen=unchosen, count=unchosen.count, stand_ins=STAND_INS, enough=ENOUGH,
+        first=CANDIDATES[0], last=CANDIDATES[-1], furthest_seed=FURTHER[-1], reached=sum(share <= ENOUGH for share in shares),
+        chosen=len(shares), agree=sum(share <= 1 for share in shares), furthest=max(shares))
 
 
 def missing(records: list[Record]) -> str:
@@ -112,10 +104,10 @@ def faults() -> str:
     return "\n".join([*lines, *others])
 
 
-def markdown(records: list[Record], command: str, families: list[str], unchosen, selected) -> str:
+def markdown(records: list[Record], command: str, families: list[str], unchosen) -> str:
     """The page in docs/: the introduction, then error / gate of the worst tensor in each cell."""
     columns = list(dict.fromkeys(column for _, column in KINDS))
-    lines = [introduction(records, command, families, unchosen, selected),
+    lines = [introduction(records, command, families, unchosen),
              "| model | variant | " + " | ".join(columns) + " |", "|" + " --- |" * (len(columns) + 2)]
     for (model_type, variant), row in worst(records).items():
         lines.append(f"| {model_type} | {variant} | " + " | ".join(_cell(row.get(column)) for column in columns) + " |")

@@ -1,41 +1,23 @@
-"""What the oracle says of a case, kept between runs: results in both precisions, and the errors of PyTorch's orders."""
+"""What the oracle says of a case, in both precisions, kept between runs."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from validation.parity import oracle
 from validation.parity.cache import cached
 from validation.parity.cases import Case
-from validation.parity.gates import NOISY, SETTINGS, Noise, noise
+from validation.parity.gates import SETTINGS
 
 
 def results(case: Case, arrays: dict, double: bool) -> oracle.Results:
-    """All that is compared, in one precision. float32 after the noisy run comes from `orders`, so it is not in there."""
-    settings = SETTINGS if double else SETTINGS[:2]
-    flat = cached(case, arrays, ("results", double, settings), lambda: flatten(oracle.run(case, arrays, settings, double), double))
-    return unflatten(flat, settings)
+    """All that is compared, in one precision."""
+    return unflatten(cached(case, arrays, ("results", double, SETTINGS), lambda: flatten(computed(case, arrays, double), double)))
 
 
-def orders(case: Case, arrays: dict, count: int, truth: Callable[[], oracle.Results]) -> Iterator[dict[str, Noise]]:
-    """Errors of float32 PyTorch after the noisy run, by parameter, one order of the sums after another; 0 is the usual one.
-
-    truth: gives the float64 results; called where an order was not run yet."""
-    runs = oracle.Orders(case, arrays, NOISY)
-    for number in range(count):
-        found = cached(case, arrays, ("order", NOISY, number), lambda number=number: order(runs.after(number), truth()))
-        yield {name: Noise(float(rms), float(firm), float(scale))
-               for name, rms, firm, scale in zip(found["names"].tolist(), found["rms"], found["firm"], found["scale"], strict=True)}
-
-
-def order(after: dict[str, np.ndarray], truth: oracle.Results) -> dict[str, np.ndarray]:
-    """The errors of one order as arrays."""
-    expected, firm = truth.after[NOISY], truth.firm[NOISY]
-    noises = [noise(after[name], expected[name], firm[name]) for name in expected]
-    return {"names": np.array(list(expected)), "rms": np.array([n.rms for n in noises]), "firm": np.array([n.firm for n in noises]),
-            "scale": np.array([n.scale for n in noises])}
+def computed(case: Case, arrays: dict, double: bool) -> oracle.Results:
+    """The same, not kept."""
+    return oracle.run(case, arrays, SETTINGS, double)
 
 
 def flatten(found: oracle.Results, double: bool) -> dict[str, np.ndarray]:
@@ -51,7 +33,7 @@ def flatten(found: oracle.Results, double: bool) -> dict[str, np.ndarray]:
     return flat
 
 
-def unflatten(flat: dict[str, np.ndarray], settings) -> oracle.Results:
+def unflatten(flat: dict[str, np.ndarray], settings=SETTINGS) -> oracle.Results:
     """The reverse: everything but `firm` in float64; parameters without a gradient have an empty one."""
     flat = {path: array if array.dtype == bool else array.astype(np.float64) for path, array in flat.items()}
     gradients = {name: array if array.size else None for name, array in below(flat, "gradient/").items()}

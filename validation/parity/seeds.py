@@ -2,11 +2,10 @@
 
     python -m validation.parity.seeds [NAMES] [--check] [--jobs N]
 
-The rule: of the seeds `CANDIDATES` the first where AdamW with eps 1e-8, in twelve orders of the same sums, reaches at most `ENOUGH` of
-the gate which the usual order sets, where PyTorch's error after 2 steps is at most `SHORT_ERROR`, and where after 10 steps with
-eps 1e-3 none of these orders passes the gate of the usual one (it does where an input of a ReLU comes so close to 0 that rounding
-decides on its side). Where none does, the one with the smallest share, those that meet the other two first. Ours is never looked at.
-Seeds go into seeds.json.
+The rule: of the seeds `CANDIDATES` the first where PyTorch itself, its sums shuffled and its results rounded another way in `STAND_INS`
+ways (`stand_in.py`), reaches at most `ENOUGH` of every gate, by the comparisons and the gates that judge a device; where none does, the
+one that comes closest, and where even that misses a gate, of the seeds `FURTHER` the first that misses none, else the closest of all.
+Ours is never looked at. Seeds go into seeds.json.
 
 Rounding is that of PyTorch's version and of the processor, so that another machine may come to another first seed. --check therefore
 measures the stored seeds alone: none may be further from its gate than `ENOUGH` and than what was stored, by more than `DRIFT`.
@@ -18,78 +17,82 @@ import argparse
 import json
 import multiprocessing
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
 from validation.parity import oracle
-from validation.parity.cache import cached
-from validation.parity.cases import CANDIDATES, ENOUGH, SEEDS, SHORT_ERROR, Case, batch_arrays, cases_of, names
-from validation.parity.gates import SETTINGS, largest
-from validation.parity.results import NOISY, orders
-from validation.parity.spread import shares
+from validation.parity.asked import ask
+from validation.parity.cases import CANDIDATES, ENOUGH, FURTHER, SEEDS, STAND_INS, Case, batch_arrays, cases_of, names
+from validation.parity.gates import NOISY, SETTINGS, Measure, Noise, after_noise, noise, share
+from validation.parity.results import computed
+from validation.parity.stand_in import StandIn, measures
 
 DRIFT = 0.25              # of a gate, from one processor to another
 TARGET = Path(__file__).with_name("seeds.json")
-SHORT, LONG = SETTINGS[:2]
 
 
-def own_share(case: Case, best: tuple[bool, float]) -> tuple[bool, float]:
-    """(whether PyTorch's error after 2 steps is too large, or its orders part in 10; worst error / gate among its orders after the run
-    with eps 1e-8). Ends early, with the worst so far, where that is neither enough nor below `best`."""
+def own_share(case: Case, reference, best: float) -> float:
+    """Worst error / gate of PyTorch's stand-ins, and of itself. Ends early, with the worst so far, where that is neither enough nor below
+    `best`. reference: the case's model, as `oracle.build` gives it."""
+    worst = 0.0
+    for measure in chain(noisy_measures(case, reference), other_measures(case, reference)):
+        worst = max(worst, share(measure))
+        if worst > max(best, ENOUGH):
+            break
+    return worst
+
+
+def noisy_measures(case: Case, reference) -> Iterator[Measure]:
+    """Of the run with eps 1e-8 alone, where most token ids fail."""
     arrays = batch_arrays(case, case.config["vocab_size"])
-    truth = cache(lambda: oracle.run(case, arrays, (SHORT, LONG, NOISY), double=True))
-    error = cached(case, arrays, ("error", SHORT), lambda: {"error": short_error(case, arrays, truth())})["error"]
-    usual, worst, late = None, 0.0, bool(error > SHORT_ERROR)
-    for noises in orders(case, arrays, oracle.ORDERS, truth):
-        usual = usual or noises
-        if noises is not usual:
-            worst = max(worst, *shares(usual, noises))
-        if (late, worst) > max(best, (False, ENOUGH)):
-            return late, worst
-    parts = cached(case, arrays, ("parts", LONG), lambda: {"share": np.array(long_share(case, arrays, truth()))})["share"]
-    return bool(late or parts > 1), worst
+    truth = oracle.run(case, arrays, (NOISY,), double=True)
+
+    def noises(number: int) -> dict[str, Noise]:
+        after = StandIn(case, reference, arrays, number).train(*NOISY)
+        return {name: noise(after[name], value, truth.firm[NOISY][name]) for name, value in truth.after[NOISY].items()}
+
+    usual = noises(0)
+    for number in range(1, STAND_INS + 1):
+        for name, found in noises(number).items():
+            yield from (measure for _, measure in after_noise(found, usual[name]))
 
 
-def short_error(case: Case, arrays: dict, truth: oracle.Results) -> np.ndarray:
-    """PyTorch's largest error after 2 steps."""
-    single = oracle.run(case, arrays, (SHORT,), double=False)
-    return np.array(max(np.abs(single.after[SHORT][name] - expected).max() for name, expected in truth.after[SHORT].items()))
-
-
-def long_share(case: Case, arrays: dict, truth: oracle.Results) -> float:
-    """Largest error / gate of PyTorch's other orders after 10 steps with eps 1e-3, by the gate that the usual order sets."""
-    runs, expected = oracle.Orders(case, arrays, LONG), truth.after[LONG]
-    usual = runs.after(0)
-    gates = {name: largest(usual[name], value, float(np.abs(usual[name] - value).max())).gate for name, value in expected.items()}
-    return max(float(np.abs(after[name] - value).max()) / gates[name]
-               for after in map(runs.after, range(1, oracle.ORDERS)) for name, value in expected.items())
+def other_measures(case: Case, reference) -> Iterator[Measure]:
+    """Of everything else that a device is measured by."""
+    expected = ask(case, reference, computed)
+    for number in range(STAND_INS + 1):
+        yield from measures(case, reference, expected, number, SETTINGS[:2])
 
 
 def choose(case: Case) -> dict:
     """What the rule gives for a case."""
-    best, chosen = (True, float("inf")), CANDIDATES[0]
-    for seed in CANDIDATES:
-        found = own_share(replace(case, seed=seed), best)
-        if found < best:
-            best, chosen = found, seed
-        if best <= (False, ENOUGH):
-            break
-    return {"seed": chosen, "share": round(best[1], 2)}
+    reference, best, chosen = oracle.build(case), float("inf"), CANDIDATES[0]
+    for candidates, enough in ((CANDIDATES, ENOUGH), (FURTHER, 1.0)):
+        for seed in candidates:
+            if best <= enough:
+                break
+            found = own_share(replace(case, seed=seed), reference, best)
+            if found < best:
+                best, chosen = found, seed
+    return {"seed": chosen, "share": round(best, 2)}
+
+
+def case_of(key: tuple[str, str]) -> Case:
+    """A case by its model type and name."""
+    return next(case for case in cases_of(key[0]) if case.name == key[1])
 
 
 def chosen(key: tuple[str, str]) -> dict:
-    """What the rule gives for a case, by its model type and name."""
-    return choose(next(case for case in cases_of(key[0]) if case.name == key[1]))
+    """What the rule gives for a case."""
+    return choose(case_of(key))
 
 
 def measured(key: tuple[str, str]) -> dict:
     """What the stored seed of a case comes to here."""
-    case = next(case for case in cases_of(key[0]) if case.name == key[1])
-    late, worst = own_share(case, (True, float("inf")))
-    return {"seed": case.seed, "share": float("inf") if late else round(worst, 2)}
+    case = case_of(key)
+    return {"seed": case.seed, "share": round(own_share(case, oracle.build(case), float("inf")), 2)}
 
 
 def agrees(stored: dict | None, found: dict, check: bool) -> bool:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from hierarchos.models.records import Verdict
 from validation.parity.cases import ENOUGH
-from validation.parity.gates import Record
-from validation.parity.report import share
+from validation.parity.gates import Record, share
 from validation.peft_parity.cases import SEEDS, cases_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "peft-parity.md"
@@ -22,7 +21,7 @@ INTRODUCTION = """# Adapters beside PEFT
 
 Written by `python -m validation.peft_parity --write-docs`; not edited by hand. Cells: error of the worst tensor, and the gate that it
 must not pass, as in [parity.md](parity.md): the truth is PEFT {peft} with everything in float64, p the error of one run of PyTorch in
-float32. Token ids are chosen by the rule there, which looks at PyTorch only (`python -m validation.peft_parity.seeds`).
+float32. Token ids are chosen by a rule that looks at PyTorch only (`python -m validation.peft_parity.seeds`).
 {reached} of {cases} adapters reach the rule's {enough}, the worst is at {furthest}. AdamW has
 decay 0.01 where eps is 1e-8. "Files both ways": our adapter in PEFT gives equal logits, and either's file here equal parameters. "Merge":
 the merged package in Transformers, beside PEFT's own merge; taking the adapter out again gives the base within 3e-7 of its largest value.

@@ -1,4 +1,4 @@
-"""Chooses token ids for the adapters by the rule of validation/parity/seeds.py: where PyTorch's float32 agrees with itself.
+"""Chooses token ids for the adapters, as validation/parity/seeds.py does for whole models: where PyTorch's float32 agrees with itself.
 
     python -m validation.peft_parity.seeds [FAMILIES] [--jobs N]
 
@@ -12,14 +12,19 @@ import argparse
 import json
 import multiprocessing
 
-from validation.parity.cases import CANDIDATES, ENOUGH, batch_arrays
-from validation.parity.gates import Noise, noise
-from validation.parity.spread import shares
+from validation.parity.cases import ENOUGH, batch_arrays
+from validation.parity.gates import Noise, after_noise, noise, share
 from validation.peft_parity import oracle
 from validation.peft_parity.cases import FAMILIES, SEEDS_FILE, SETTINGS, AdapterCase, cases_of, with_seed
 
+CANDIDATES = range(3, 195)
 ORDERS = 12
 NOISY = [setting for setting in SETTINGS if setting[1] < 1e-6]
+
+
+def shares(usual: dict[str, Noise], other: dict[str, Noise]) -> list[float]:
+    """error / gate of the usual order, of each parameter: root mean square and largest of the firm elements."""
+    return [share(measure) for name, found in other.items() for _, measure in after_noise(found, usual[name])]
 
 
 def own_share(case: AdapterCase, best: float) -> float:
