@@ -58,7 +58,7 @@ def write(options, records: list) -> None:
 
         command = " ".join(["python -m validation.parity", *options.names, "--write-docs"])
         families = [name for name in options.names or CASES if name in CASES]
-        text = markdown(records, command, families, evidence(families, ANY_SEED))
+        text = markdown(records, command, families, evidence(families, ANY_SEED), evidence(families, None))
         DOCS.write_text(text, encoding="utf-8")
 
 

@@ -68,19 +68,21 @@ order, and every result moved by up to half a unit in its last place) and judged
 The rule (`python -m validation.parity.seeds`): of the seeds {first} to {last} the first where {stand_ins} such runs reach at most {enough}
 of every gate; where there is none, the seed that comes closest; and where a run misses a gate even there, of the seeds to {furthest_seed}
 the first where none does, else the closest of all. {reached} of {chosen} variants reach {enough}, in {agree} no run misses a gate, and the
-worst run of the others is at {furthest} times its gate.
+worst run of the others is at {furthest} times its gate. With these ids, {count} more such runs of PyTorch, by which nothing was chosen,
+miss {selected}
+(`python -m validation.parity.spread {families}`): what an implementation as good as PyTorch has to expect.
 Variants with a length and padding in their name after a comma come from the table of small configurations.
 """
 
 
-def introduction(records: list[Record], command: str, families: list[str], unchosen) -> str:
-    """The text above the table. unchosen: `spread.Evidence` of `families` for token ids that nobody chose."""
+def introduction(records: list[Record], command: str, families: list[str], unchosen, selected) -> str:
+    """The text above the table. unchosen, selected: `spread.Evidence` of `families` for token ids that nobody chose and for the chosen."""
     variants = {(record.model_type, record.variant) for record in records}
     shares = [SEEDS[family][name]["share"] for family, name in variants]
     return INTRODUCTION.format(
         command=command, device=records[0].device, driver=records[0].driver, passed=sum(r.passed for r in records), total=len(records),
         variants=len(variants), models=len({family for family, _ in variants}), missed=missing(records), faults=faults(),
-        families=" ".join(families), any_seed=ANY_SEED, unchosen=unchosen, count=unchosen.count, stand_ins=STAND_INS, enough=ENOUGH,
+        families=" ".join(families), any_seed=ANY_SEED, unchosen=unchosen, selected=selected, count=selected.count, stand_ins=STAND_INS, enough=ENOUGH,
         first=CANDIDATES[0], last=CANDIDATES[-1], furthest_seed=FURTHER[-1], reached=sum(share <= ENOUGH for share in shares),
         chosen=len(shares), agree=sum(share <= 1 for share in shares), furthest=max(shares))
 
@@ -104,10 +106,10 @@ def faults() -> str:
     return "\n".join([*lines, *others])
 
 
-def markdown(records: list[Record], command: str, families: list[str], unchosen) -> str:
+def markdown(records: list[Record], command: str, families: list[str], unchosen, selected) -> str:
     """The page in docs/: the introduction, then error / gate of the worst tensor in each cell."""
     columns = list(dict.fromkeys(column for _, column in KINDS))
-    lines = [introduction(records, command, families, unchosen),
+    lines = [introduction(records, command, families, unchosen, selected),
              "| model | variant | " + " | ".join(columns) + " |", "|" + " --- |" * (len(columns) + 2)]
     for (model_type, variant), row in worst(records).items():
         lines.append(f"| {model_type} | {variant} | " + " | ".join(_cell(row.get(column)) for column in columns) + " |")

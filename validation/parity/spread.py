@@ -2,8 +2,8 @@
 
     python -m validation.parity.spread [NAMES] [--seed S] [--stand-ins N]
 
-Each stand-in (`stand_in.py`: PyTorch with shuffled sums and results rounded another way) is judged as a device is. --seed takes the same
-token ids for all cases instead of those chosen for them."""
+Each stand-in (`stand_in.py`: PyTorch with shuffled sums and results rounded another way) is judged as a device is; they are others than
+those by which ids were chosen. --seed takes the same token ids for all cases instead of those chosen for them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ import numpy as np
 from validation.parity import oracle
 from validation.parity.asked import ask
 from validation.parity.cache import cached
-from validation.parity.cases import CASES, Case, batch_arrays, cases_of
+from validation.parity.cases import CASES, STAND_INS, Case, batch_arrays, cases_of
 from validation.parity.gates import share
 from validation.parity.stand_in import measures
 
-STAND_INS = 4
+COUNT = 4
 
 
 def shares(case: Case, count: int) -> Iterator[float]:
-    """error / gate of every comparison of the stand-ins 1 to `count`; kept, since they take longer than a device."""
+    """error / gate of every comparison of the first `count` stand-ins behind `cases.STAND_INS`; kept, since they take longer than a device."""
     reference = oracle.build(case)
     arrays, expected = batch_arrays(case, case.config["vocab_size"]), cache(lambda: ask(case, reference))
-    for number in range(1, count + 1):
+    for number in range(STAND_INS + 1, STAND_INS + 1 + count):
         yield from cached(case, arrays, ("stand-in", number), lambda number=number: {
             "shares": np.array([share(measure) for measure in measures(case, reference, expected(), number)])})["shares"].tolist()
 
@@ -47,7 +47,7 @@ class Evidence:
                 f"{len(self.shares)} variants, by up to {max(found):.1f} times")
 
 
-def evidence(names: list[str], seed: int | None, count: int = STAND_INS, show=None) -> Evidence:
+def evidence(names: list[str], seed: int | None, count: int = COUNT, show=None) -> Evidence:
     """Over the cases of those model types; seed None: the token ids chosen for each case. show: called with a line for each case."""
     cases, found = [case for name in names for case in cases_of(name)], []
     for case in cases:
@@ -61,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m validation.parity.spread")
     parser.add_argument("names", nargs="*", default=sorted(CASES), help="model types; by default the five that have cases of their own")
     parser.add_argument("--seed", type=int, help="of the token ids of all cases")
-    parser.add_argument("--stand-ins", type=int, default=STAND_INS, dest="count", metavar="N")
+    parser.add_argument("--stand-ins", type=int, default=COUNT, dest="count", metavar="N")
     options = parser.parse_args()
     found = evidence(options.names, options.seed, options.count, partial(print, flush=True))
     print(f"PyTorch's stand-ins miss in {found}")
