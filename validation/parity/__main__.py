@@ -58,8 +58,8 @@ def write(options, records: list) -> None:
 
         command = " ".join(["python -m validation.parity", *options.names, "--write-docs"])
         families = [name for name in options.names or CASES if name in CASES]
-        text = markdown(records, command, families, evidence(families, ANY_SEED), evidence(families, None))
-        DOCS.write_text(text, encoding="utf-8")
+        unchosen, selected = (evidence(families, seed) for seed in (ANY_SEED, None))
+        DOCS.write_text(markdown(records, command, families, unchosen, selected), encoding="utf-8")
 
 
 def parse(arguments: list[str] | None):

@@ -82,9 +82,10 @@ def introduction(records: list[Record], command: str, families: list[str], uncho
     return INTRODUCTION.format(
         command=command, device=records[0].device, driver=records[0].driver, passed=sum(r.passed for r in records), total=len(records),
         variants=len(variants), models=len({family for family, _ in variants}), missed=missing(records), faults=faults(),
-        families=" ".join(families), any_seed=ANY_SEED, unchosen=unchosen, selected=selected, count=selected.count, stand_ins=STAND_INS, enough=ENOUGH,
-        first=CANDIDATES[0], last=CANDIDATES[-1], furthest_seed=FURTHER[-1], reached=sum(share <= ENOUGH for share in shares),
-        chosen=len(shares), agree=sum(share <= 1 for share in shares), furthest=max(shares))
+        families=" ".join(families), any_seed=ANY_SEED, unchosen=unchosen, selected=selected, count=selected.count, stand_ins=STAND_INS,
+        enough=ENOUGH, first=CANDIDATES[0], last=CANDIDATES[-1], furthest_seed=FURTHER[-1],
+        reached=sum(share <= ENOUGH for share in shares), chosen=len(shares), agree=sum(share <= 1 for share in shares),
+        furthest=max(shares))
 
 
 def missing(records: list[Record]) -> str:

@@ -25,7 +25,7 @@ COUNT = 4
 
 
 def shares(case: Case, count: int) -> Iterator[float]:
-    """error / gate of every comparison of the first `count` stand-ins behind `cases.STAND_INS`; kept, since they take longer than a device."""
+    """error / gate of every comparison of `count` stand-ins behind number `STAND_INS`; kept, since they take longer than a device."""
     reference = oracle.build(case)
     arrays, expected = batch_arrays(case, case.config["vocab_size"]), cache(lambda: ask(case, reference))
     for number in range(STAND_INS + 1, STAND_INS + 1 + count):
