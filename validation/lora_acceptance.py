@@ -218,7 +218,7 @@ def report(found: dict) -> None:
     print(f"{'loss of the last step':28}{found['last_loss']:>16.6f}{found['last_loss_peft']:>18.6f}")
     print(f"largest difference of a loss over {found['steps']} steps: {found['largest_loss_difference']:.2g} (gate {GATE:g})")
     print(f"adapter in PEFT: logits differ by {found['reload_difference']:.2g} at most, the largest is {found['largest_logit']:.3g}")
-    print(f"memory: {found['peak_mib']:.0f} MiB at the peak, {found['needed_mib']:.0f} planned for training; the rest are logits to compare")
+    print(f"memory: {found['peak_mib']:.0f} MiB at the peak, {found['needed_mib']:.0f} planned for training, the rest for comparing")
 
 
 def parse():
