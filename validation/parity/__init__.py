@@ -2,6 +2,7 @@
 
     python -m validation.parity [NAMES] [--device D] [--jobs N] [--json] [--write-docs] [--write-records]
     python -m validation.parity.seeds [NAMES] [--jobs N]          # chooses token ids, by a rule that looks at PyTorch only
+    python -m validation.parity.spread [NAMES] [--seed S]         # how often PyTorch, rounded another way, misses its own gates
     python -m validation.parity.portable FOLDER [--jobs N]        # for --cached FOLDER on a machine without torch
     python -m validation.records FILE.json[.gz]                   # keeps what `--json` printed on another machine
     python -m validation.golden_architectures                     # the numbers of the ordinary tests

@@ -7,8 +7,8 @@ import json
 import sys
 import time
 
-from hierarchos.errors import UserError, nearest
-from validation.parity.cases import ANY_SEED, CASES, cases_of, names
+from hierarchos.errors import UserError
+from validation.parity.cases import ANY_SEED, CASES, cases_of, checked, names
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -74,9 +74,7 @@ def parse(arguments: list[str] | None):
     parser.add_argument("--write-docs", action="store_true", help="write docs/parity.md")
     parser.add_argument("--write-records", action="store_true", help="write what passed into hierarchos/models/records.json")
     options = parser.parse_args(arguments)
-    for name in options.names:
-        if name not in names():
-            raise UserError(f"no parity cases for {name!r}", nearest=nearest(name, names()), hint="there are: " + ", ".join(names()))
+    checked(options.names)
     return options
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hierarchos.errors import UserError, nearest
 from hierarchos.models.registry import FAMILIES
 from validation.tiny import Tiny, batch, table, variants
 
@@ -94,6 +95,19 @@ SEEDS = json.loads(Path(__file__).with_name("seeds.json").read_text(encoding="ut
 def names() -> list[str]:
     """The model types that have cases: all families that the table of small configurations knows."""
     return sorted(name for name in FAMILIES if name in CASES or name in table())
+
+
+def checked(model_types: list[str]) -> list[str]:
+    """The same; raises `UserError` for one that has no cases."""
+    for name in model_types:
+        if name not in names():
+            raise UserError(f"no parity cases for {name!r}", nearest=nearest(name, names()), hint="there are: " + ", ".join(names()))
+    return model_types
+
+
+def case_of(key: tuple[str, str]) -> Case:
+    """A case by its model type and name."""
+    return next(case for case in cases_of(key[0]) if case.name == key[1])
 
 
 def cases_of(model_type: str) -> list[Case]:

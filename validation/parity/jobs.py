@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from validation.parity.cases import Case, cases_of
+from validation.parity.cases import Case, case_of
 from validation.parity.gates import Record
 
 THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"       # of NumPy and PyTorch: processes share the cores themselves
@@ -78,4 +78,4 @@ def start(plan: Plan) -> None:
 
 def work(key: tuple[str, str]) -> list[Record]:
     """The records of a case, by its model type and name."""
-    return worker.records(next(case for case in cases_of(key[0]) if case.name == key[1]))
+    return worker.records(case_of(key))

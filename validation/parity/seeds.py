@@ -22,9 +22,10 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from hierarchos.errors import UserError
 from validation.parity import oracle
 from validation.parity.asked import ask
-from validation.parity.cases import CANDIDATES, ENOUGH, FURTHER, SEEDS, STAND_INS, Case, batch_arrays, cases_of, names
+from validation.parity.cases import CANDIDATES, ENOUGH, FURTHER, SEEDS, STAND_INS, Case, batch_arrays, case_of, cases_of, checked, names
 from validation.parity.gates import NOISY, SETTINGS, Measure, Noise, after_noise, noise, share
 from validation.parity.results import computed
 from validation.parity.stand_in import StandIn, measures
@@ -79,11 +80,6 @@ def choose(case: Case) -> dict:
     return {"seed": chosen, "share": round(best, 2)}
 
 
-def case_of(key: tuple[str, str]) -> Case:
-    """A case by its model type and name."""
-    return next(case for case in cases_of(key[0]) if case.name == key[1])
-
-
 def chosen(key: tuple[str, str]) -> dict:
     """What the rule gives for a case."""
     return choose(case_of(key))
@@ -108,7 +104,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where the rule would not take a stored seed")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that share the cases")
     options, different = parser.parse_args(), 0
-    keys = [(name, case.name) for name in options.names for case in cases_of(name)]
+    keys = [(name, case.name) for name in checked(options.names) for case in cases_of(name)]
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         for (name, case), found in zip(keys, pool.imap(measured if options.check else chosen, keys), strict=True):
             stored = SEEDS.get(name, {}).get(case)
@@ -132,4 +128,8 @@ def write(name: str, case: str, found: dict) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except UserError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

@@ -8,16 +8,18 @@ those by which ids were chosen. --seed takes the same token ids for all cases in
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
 
+from hierarchos.errors import UserError
 from validation.parity import oracle
 from validation.parity.asked import ask
 from validation.parity.cache import cached
-from validation.parity.cases import CASES, STAND_INS, Case, batch_arrays, cases_of
+from validation.parity.cases import CASES, STAND_INS, Case, batch_arrays, cases_of, checked
 from validation.parity.gates import share
 from validation.parity.stand_in import measures
 
@@ -63,9 +65,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="of the token ids of all cases")
     parser.add_argument("--stand-ins", type=int, default=COUNT, dest="count", metavar="N")
     options = parser.parse_args()
-    found = evidence(options.names, options.seed, options.count, partial(print, flush=True))
+    if options.count < 1:
+        raise UserError(f"--stand-ins {options.count}: at least 1 is needed")
+    found = evidence(checked(options.names), options.seed, options.count, partial(print, flush=True))
     print(f"PyTorch's stand-ins miss in {found}")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
