@@ -11,6 +11,7 @@ from pathlib import Path
 from hierarchos.models.aliases import aliases_of
 from hierarchos.models.records import KINDS, SHOWN, Verdict, verdicts
 from hierarchos.models.registry import FAMILIES, family
+from validation.command import exit_with
 
 TARGET = Path(__file__).parents[1] / "docs" / "architectures.md"
 COLUMNS = {kind: SHOWN.get(kind, kind) for kind in KINDS}
@@ -71,4 +72,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

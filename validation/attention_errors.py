@@ -23,6 +23,7 @@ from hierarchos.kernels.attention_reference import attention_backward_reference,
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
 from hierarchos.kernels.launch import Operand, row_major
 from hierarchos.vulkan import open_device
+from validation.command import exit_with
 
 CASES = ("1,200,200,2,1,64", "2,130,257,4,2,64,segments", "1,300,300,2,2,64,window=50", "1,1024,1024,2,2,64",
          "1,1024,1024,2,2,64,spread=12", "1,77,77,2,2,48", "2,70,90,2,2,16,segments")
@@ -118,4 +119,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -27,6 +27,7 @@ from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
 from hierarchos.kernels.half import to_bits
 from hierarchos.kernels.launch import Operand
 from hierarchos.vulkan import open_device
+from validation.command import exit_with
 from validation.device_time import EMPTY
 from validation.sweep_gemm import place
 
@@ -215,4 +216,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

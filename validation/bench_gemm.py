@@ -22,6 +22,7 @@ from hierarchos.graph.ops.matmul import MatMul
 from hierarchos.graph.profile import profile_of
 from hierarchos.kernels.launch import Operand, row_major
 from hierarchos.vulkan import open_device
+from validation.command import exit_with
 
 DEFAULT = ["nn:512,512,512", "nt:512,512,512", "tn:512,512,512", "tt:512,512,512", "nt:64,128,128", "nt:64,512,128", "nt:64,1000,128",
            "nn:64,128,512", "tn:128,512,64", "tn:1000,128,64", "nt:1,512,512"]
@@ -114,4 +115,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -24,6 +24,7 @@ from hierarchos.kernels.launch import Lowering, Operand, row_major
 from hierarchos.kernels.matrix_units import matrix_shape
 from hierarchos.vulkan import open_device
 from validation.bench_gemm import parse
+from validation.command import exit_with
 from validation.device_time import cuda_seconds, seconds_each
 
 LARGE = ["nn:4096,4096,4096", "nt:4096,4096,4096", "tn:4096,4096,4096"]
@@ -152,4 +153,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

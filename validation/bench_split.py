@@ -23,6 +23,7 @@ from hierarchos.kernels.gemm_split import SplitTile
 from hierarchos.kernels.launch import Lowering, Operand, row_major
 from hierarchos.vulkan import open_device
 from validation.bench_gemm import parse
+from validation.command import exit_with
 from validation.device_time import cuda_seconds, seconds_each
 
 CUBES = ["nn:4096,4096,4096", "nt:4096,4096,4096", "tn:4096,4096,4096", "nn:1024,1024,1024"]
@@ -150,4 +151,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -28,6 +28,7 @@ from hierarchos.vulkan.commands import Command, Dispatch
 from hierarchos.vulkan.device import open_device
 from pipelines.config.root import Config
 from validation.bench_gemm import best_time, cores
+from validation.command import exit_with
 
 MODEL = Path(__file__).parents[1] / "configs" / "model" / "llama_tiny.yaml"
 
@@ -116,4 +117,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -18,6 +18,7 @@ import numpy as np
 from hierarchos.generation import session as session_module
 from hierarchos.kernels.gemv import MOST_ROWS
 from hierarchos.models.registry import resolve
+from validation.command import exit_with
 from validation.parity.cases import Case, batch_arrays, cases_of, names
 from validation.parity.engine import open_engine
 from validation.parity.generation import STEPS, comparable, pairs
@@ -115,4 +116,4 @@ def report(found: list[dict]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -21,6 +21,7 @@ from hierarchos.training.state import allocate_state
 from hierarchos.vulkan import open_device
 from hierarchos.vulkan.commands import Dispatch
 from pipelines.config.train import TrainConfig
+from validation.command import exit_with
 
 SMOLLM2 = {"model_type": "llama", "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536, "num_attention_heads": 9,
            "num_key_value_heads": 3, "max_position_embeddings": 2048, "rope_theta": 100000.0, "tie_word_embeddings": True}
@@ -67,4 +68,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -27,6 +27,7 @@ from hierarchos.models.registry import resolve
 from hierarchos.nn.stored import as_stored, place_of
 from hierarchos.peft.adapted import kept_in
 from hierarchos.vulkan.device import open_device
+from validation.command import exit_with
 
 SMOLLM2 = {
     "model_type": "llama",
@@ -156,4 +157,4 @@ def oracle(options, values) -> tuple[list[int], float, str]:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

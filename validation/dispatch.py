@@ -16,6 +16,7 @@ from statistics import median
 
 from hierarchos.vulkan import Command, Device, Dispatch, Shader, Span, open_device
 from shaders.build import compile_shader
+from validation.command import exit_with
 
 HEAD = """#version 450
 #extension GL_GOOGLE_include_directive : require
@@ -107,4 +108,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

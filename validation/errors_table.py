@@ -11,6 +11,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from validation.command import exit_with
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/errors.md"
 KINDS = {"config": "Command lines and configuration files", "rows": "Rows", "packages": "Packages", "adapters": "Adapters",
@@ -61,4 +63,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

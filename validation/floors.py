@@ -20,6 +20,7 @@ from hierarchos.kernels.optimizer import BLOCK
 from hierarchos.nn.weights import Weights
 from hierarchos.training.graphs import DECAY_GROUPS, FIRST, GRADIENTS, PARAMETERS, SECOND, Update, store_gradients, trace_update
 from pipelines.bench.workloads import WORKLOADS, Workload
+from validation.command import exit_with
 
 H200 = Profile("gpu", subgroup=32, shared_bytes=49152, compute_units=132, chunk_bytes=256 << 20)
 
@@ -75,4 +76,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

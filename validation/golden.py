@@ -12,6 +12,7 @@ import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 from tests.models.twin import CONFIGS, GOLDEN_IDS, model_and_values, probe
+from validation.command import exit_with
 from validation.parity.oracle import StayDouble, precise
 
 TARGET = Path(__file__).parents[1] / "tests" / "models" / "golden.npz"
@@ -41,4 +42,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

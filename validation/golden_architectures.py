@@ -14,6 +14,7 @@ import torch
 from hierarchos.models.registry import resolve
 from tests.models.golden_cases import ELEMENTS, FILE, LOGITS, Golden, golden_cases, golden_values, key, sample
 from validation import reference
+from validation.command import exit_with
 from validation.names import named_parameters
 from validation.parity import oracle
 from validation.parity.cases import CANDIDATES, Case, batch_arrays
@@ -90,4 +91,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -12,6 +12,7 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 from tests.generation.cases import GOLDEN, MODELS, POLICIES, PROMPTS, options_of
 from tests.models.twin import CONFIGS, model_and_values
+from validation.command import exit_with
 
 
 def reference(name: str):
@@ -54,4 +55,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

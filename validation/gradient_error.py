@@ -9,12 +9,12 @@ float64 than PyTorch), as the geometric mean over the tensors and the worst of t
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 
 import numpy as np
 
 from hierarchos.models.registry import resolve
+from validation.command import exit_with
 from validation.parity import oracle
 from validation.parity.cases import Case, batch_arrays, cases_of, names
 from validation.parity.engine import open_engine
@@ -70,4 +70,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

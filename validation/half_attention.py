@@ -10,7 +10,6 @@ results gives. Development only.
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +24,7 @@ from hierarchos.kernels.attention_rule import AttentionRule
 from hierarchos.kernels.half import from_bits, to_bits
 from hierarchos.kernels.launch import Operand, row_major
 from hierarchos.vulkan import open_device
+from validation.command import exit_with
 
 ALLOWED = {"f16": 2e-3, "bf16": 1.6e-2}             # four units in the last place
 
@@ -124,4 +124,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -12,7 +12,6 @@ Exit status 1 when the gate fails. Development only.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
@@ -30,6 +29,7 @@ from hierarchos.training.precision import Precision
 from hierarchos.training.schedule import learning_rate
 from hierarchos.vulkan import open_device
 from tests.tiny import Optimizer, Schedule, Settings
+from validation.command import exit_with
 
 CONFIG = {"model_type": "llama", "vocab_size": 256, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2,
           "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "tie_word_embeddings": False}
@@ -128,4 +128,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

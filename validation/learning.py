@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from hierarchos.training.metrics import read_metrics
 from hierarchos.training.schedule import learning_rate
 from hierarchos.training.settings import decays
 from pipelines.stages.tokenize import TRAIN
+from validation.command import exit_with
 
 
 def batches_of(run: Path, config) -> BatchStream:
@@ -112,4 +112,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

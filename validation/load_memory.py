@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hierarchos.models.load import load_model
+from validation.command import exit_with
 
 
 def resident(kind: str) -> int:
@@ -51,4 +52,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

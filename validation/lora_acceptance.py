@@ -28,6 +28,7 @@ from hierarchos.peft.load import hash_of
 from hierarchos.peft.start import Start
 from pipelines.bench.lora import PROJECTIONS
 from pipelines.bench.lora import SMOLLM2 as SHAPE
+from validation.command import exit_with
 from validation.instruction_rows import chat_rows
 
 LENGTH, RATE, GATE, RELOAD = 512, 2e-4, 1e-3, 1e-4      # RELOAD: of the largest logit
@@ -237,4 +238,4 @@ def parse():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

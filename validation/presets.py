@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 
 import numpy as np
@@ -23,6 +22,7 @@ from pipelines.config.root import Config
 from pipelines.settings.compose import check_request, compose
 from pipelines.settings.folders import Folders
 from pipelines.settings.resolve import resolve
+from validation.command import exit_with
 
 VOCABULARY, SHAPE = 256, (2, 24)
 RATE = 1e-3
@@ -93,4 +93,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

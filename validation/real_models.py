@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from hierarchos.models.bert import body
 from hierarchos.models.load import Loaded, load_model
 from hierarchos.nn.batch import input_batch, logits
 from hierarchos.vulkan import open_device
+from validation.command import exit_with
 
 TEXTS = ("The capital of France is", "A quick brown fox.",
          "In 1969 two people walked on the Moon while a third stayed in orbit; six hundred million others watched them on television, and "
@@ -143,4 +143,4 @@ def run(loaded: Loaded, store: StateStore, device, ids: np.ndarray, real: np.nda
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

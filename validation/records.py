@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hierarchos.models.records import FILE, KINDS, Verdict, verdicts
+from validation.command import exit_with
 from validation.parity.cases import cases_of
 from validation.parity.gates import Record
 from validation.parity.report import kind_of
@@ -55,4 +56,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

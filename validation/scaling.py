@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass, replace
 
 from pipelines.bench.workloads import Sizes, llama
+from validation.command import exit_with
 
 AXES = {"batch": "rows", "length": "length", "layers": "layers"}
 
@@ -105,4 +106,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -14,6 +14,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from validation.command import exit_with
 from validation.style_rows import BEGINS, ENDS, prompts, rows
 
 
@@ -90,4 +91,4 @@ def report(found: list, options) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -23,6 +23,7 @@ from hierarchos.kernels.gemm_layout import product_of
 from hierarchos.kernels.launch import Lowering, Operand, row_major
 from hierarchos.vulkan import open_device
 from validation.bench_gemm import parse
+from validation.command import exit_with
 from validation.device_time import seconds_each
 
 STEP = ["nt:1024,768,256", "nt:1024,256,256", "nt:1024,1376,256", "nt:1024,256,688", "nn:1024,688,256", "nn:1024,256,1376",
@@ -154,4 +155,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 
-from hierarchos.errors import UserError
+from validation.command import exit_with
 from validation.parity.cases import ANY_SEED, CASES, cases_of, checked, names
 
 
@@ -79,8 +79,4 @@ def parse(arguments: list[str] | None):
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except UserError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    exit_with(main)

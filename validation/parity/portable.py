@@ -20,6 +20,7 @@ import numpy as np
 
 from hierarchos.errors import UserError
 from hierarchos.models.registry import resolve
+from validation.command import exit_with
 from validation.parity.cases import Case, batch_arrays, cases_of, names
 from validation.parity.expected import Errors, Expected, Truth
 from validation.parity.gates import FLOOR, NOISY, SETTINGS, Noise
@@ -155,4 +156,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

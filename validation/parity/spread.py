@@ -8,7 +8,6 @@ those by which ids were chosen. --seed takes the same token ids for all cases in
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -16,6 +15,7 @@ from functools import cache, partial
 import numpy as np
 
 from hierarchos.errors import UserError
+from validation.command import exit_with
 from validation.parity import oracle
 from validation.parity.asked import ask
 from validation.parity.cache import cached
@@ -72,8 +72,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    exit_with(main)

@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from validation.command import exit_with
 from validation.parity.engine import open_engine
 from validation.parity.gates import Record
 from validation.peft_parity.cases import FAMILIES, cases_of
@@ -66,4 +67,4 @@ def line(records: list) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)
