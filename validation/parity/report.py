@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from validation.parity.cases import ANY_SEED, CANDIDATES, ENOUGH, FURTHER, SEEDS, STAND_INS
+from validation.parity.cases import ANY_SEED, CANDIDATES, ENOUGH, SEEDS, STAND_INS
 from validation.parity.gates import Record, share
 from validation.tiny import FAULTS, NO_POSITIONS, UNLOADABLE
 
@@ -65,11 +65,11 @@ order, and every result moved by up to half a unit in its last place) and judged
 {unchosen}
 (`python -m validation.parity.spread {families} --seed {any_seed}`).
 
-The rule (`python -m validation.parity.seeds`): of the seeds {first} to {last} the first where {stand_ins} such runs reach at most {enough}
-of every gate; where there is none, the seed that comes closest; and where a run misses a gate even there, of the seeds to {furthest_seed}
-the first where none does, else the closest of all. {reached} of {chosen} variants reach {enough}, in {agree} no run misses a gate, and the
-worst run of the others is at {furthest} times its gate. With these ids, {count} more such runs of PyTorch, by which nothing was chosen,
-miss {selected}
+The rule (`python -m validation.parity.seeds`): with a seed, {stand_ins} such runs come to so many times a gate as the worst of them does,
+or their mean and three standard deviations if that is more; the stored seed is kept where they come to at most {enough}, else it is the
+first of {first} to {last} where they do, or where they stay closest. In {agree} of {chosen} variants they come to at most 1, in {reached}
+to {enough}, in the others to {furthest} at most. With these ids, {count} more such runs of PyTorch, by which nothing was chosen, miss
+{selected}
 (`python -m validation.parity.spread {families}`): what an implementation as good as PyTorch has to expect.
 Variants with a length and padding in their name after a comma come from the table of small configurations.
 """
@@ -83,16 +83,15 @@ def introduction(records: list[Record], command: str, families: list[str], uncho
         command=command, device=records[0].device, driver=records[0].driver, passed=sum(r.passed for r in records), total=len(records),
         variants=len(variants), models=len({family for family, _ in variants}), missed=missing(records), faults=faults(),
         families=" ".join(families), any_seed=ANY_SEED, unchosen=unchosen, selected=selected, count=selected.count, stand_ins=STAND_INS,
-        enough=ENOUGH, first=CANDIDATES[0], last=CANDIDATES[-1], furthest_seed=FURTHER[-1],
-        reached=sum(share <= ENOUGH for share in shares), chosen=len(shares), agree=sum(share <= 1 for share in shares),
-        furthest=max(shares))
+        enough=ENOUGH, first=CANDIDATES[0], last=CANDIDATES[-1], reached=sum(share <= ENOUGH for share in shares),
+        agree=sum(share <= 1 for share in shares), chosen=len(shares), furthest=max(shares))
 
 
 def missing(records: list[Record]) -> str:
     """How many miss, in how many variants."""
     missed = [record for record in records if not record.passed]
     variants = len({(record.model_type, record.variant) for record in missed})
-    return f"; {len(missed)} miss, in {variants} variants" if missed else ""
+    return f"; {len(missed)} miss, in {variants} variant{'s' if variants > 1 else ''}" if missed else ""
 
 
 def faults() -> str:

@@ -16,6 +16,7 @@ FAMILIES = {
     "mistral": (SMALL | {"sliding_window": 8}, {"head": "lm_head", "table": "embed_tokens", "norm": "norm", "first": "q_proj"}),
     "gpt2": (GPT2_SMALL | NO_DROPOUT, {"head": "lm_head", "table": "wte", "norm": "ln_1", "first": "c_attn"}),
 }
+ENOUGH = 0.8              # of every gate, for PyTorch with its sums in other orders
 SEEDS_FILE = Path(__file__).with_name("seeds.json")
 SEEDS = json.loads(SEEDS_FILE.read_text(encoding="utf-8")) if SEEDS_FILE.exists() else {}      # of token ids; seeds.py writes them
 SETTINGS = ((2, 1e-3, 0.0), (2, 1e-8, 0.01), (10, 1e-8, 0.01))       # AdamW: steps, eps, decay

@@ -7,9 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from hierarchos.models.records import Verdict
-from validation.parity.cases import ENOUGH
 from validation.parity.gates import Record, share
-from validation.peft_parity.cases import SEEDS, cases_of
+from validation.peft_parity.cases import ENOUGH, SEEDS, cases_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "peft-parity.md"
 COLUMNS = (("gradient of", "gradients"), ("after 2 steps, eps 0.001", "2 steps, eps 1e-3"),          # what names parameters comes first

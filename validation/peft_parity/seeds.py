@@ -12,10 +12,11 @@ import argparse
 import json
 import multiprocessing
 
-from validation.parity.cases import ENOUGH, batch_arrays
+from validation.command import exit_with
+from validation.parity.cases import batch_arrays
 from validation.parity.gates import Noise, after_noise, noise, share
 from validation.peft_parity import oracle
-from validation.peft_parity.cases import FAMILIES, SEEDS_FILE, SETTINGS, AdapterCase, cases_of, with_seed
+from validation.peft_parity.cases import ENOUGH, FAMILIES, SEEDS_FILE, SETTINGS, AdapterCase, cases_of, with_seed
 
 CANDIDATES = range(3, 195)
 ORDERS = 12
@@ -73,4 +74,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    exit_with(main)
