@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable
 
 from hierarchos.errors import UserError
+from pipelines.exits import WRONG_INPUT, tell
 
 
 def exit_with(main: Callable[[], int | None]) -> None:
-    """Ends the process with the status that `main` returns; with the message alone and status 2 where input is at fault."""
+    """Ends the process with the status that `main` returns; with the message alone and `WRONG_INPUT` where input is at fault. Errors of
+    ours keep their traceback: this folder is for those who mend them."""
     try:
         sys.exit(main())
     except UserError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+        sys.exit(tell(str(error), WRONG_INPUT))

@@ -64,6 +64,16 @@ def test_products_over_several_tiles_and_blocks(device, kind, m, n, k):
     check(device, MatMul(transpose_a=True), normal(k, m), normal(k, n), profile=PROFILES[kind])
 
 
+@pytest.mark.parametrize("transpose_a,transpose_b", [(False, False), (False, True), (True, False)])
+def test_bits_do_not_depend_on_the_tile_of_a_cpu_driver(device, monkeypatch, transpose_a, transpose_b):
+    a, b = (normal(200, 128) if transpose_a else normal(128, 200)), (normal(128, 200) if transpose_b else normal(200, 128))
+    found = []
+    for tile in ((16, 4), (32, 8), (64, 8)):
+        monkeypatch.setattr("hierarchos.kernels.gemm_cpu.choose_tile", lambda *_, tile=tile: tile)
+        found.append(check(device, MatMul(transpose_a, transpose_b), a, b))
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[1], found[2])
+
+
 @pytest.mark.parametrize("kind", PROFILES)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("m,n", [(64, 128), (33, 71), (3, 40)])
