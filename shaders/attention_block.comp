@@ -145,7 +145,10 @@ void main() {
             const vec4 shrink = exp_below(top[g] - highest);
             top[g] = highest;
             total[g] *= shrink;
-            [[unroll]] for (uint i = 0; i < 4; i++) [[unroll]] for (uint e = 0; e < GROUPS_D; e++) sum[4 * g + i][e] *= shrink[i];
+            [[unroll]] for (uint i = 0; i < 4; i++) [[unroll]] for (uint e = 0; e < GROUPS_D; e++) {
+                sum[4 * g + i][e] *= shrink[i];
+                if (EXACT) lost[4 * g + i][e] *= shrink[i];
+            }
             [[unroll]] for (uint j = 0; j < 8; j++) {
                 block[j][g] = exp_below(fma(block[j][g], vec4(factor()), -highest));
                 total[g] += block[j][g];

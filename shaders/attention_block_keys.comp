@@ -133,7 +133,7 @@ void main() {
         [[unroll]] for (uint u = 0; u < 4; u++) {
             const uint n = 32 * side + 4 * x + u, row = min(row0 + n, row_stop - 1), t = row / GROUP;
             const uint line = (batch * heads + head * GROUP + row % GROUP) * queries + t;
-            const float seen = stats.at[line], delta = stats.at[all_rows + line];
+            const float seen = stats.at[line], delta = stats.at[all_rows + line], whole = EXACT ? stats.at[wholes(all_rows) + line] : 1.0;
             const float lse = row0 + n < row_stop && seen >= FLOOR ? seen : -NEGLIGIBLE;
             [[unroll]] for (uint g = 0; g < GROUPS_M; g++) {
                 const vec4 theirs = memory[(1 - side) * WEIGHTS + place_w(n, 8 * g + y)], mine = side == 0 ? block[u][g] : block[4 + u][g];
@@ -159,7 +159,7 @@ void main() {
                     }
                 }
                 if (DROP_BELOW > 0) keep = keep_quad(line, keys, uint(first_key) / 4, stream, random);
-                const vec4 probability = exp_below(fma(score, vec4(factor()), vec4(-lse)));
+                const vec4 probability = weight_of(score, vec4(lse)) * whole;
                 vec4 weight = probability * (dprobability * keep - delta);
                 if (SOFTCAP > 0.0) weight *= slope_;
                 memory[place_w(n, 8 * g + y)] = probability * keep;

@@ -2,7 +2,8 @@
 // Gradient of the queries of an attention, for GPUs with large tiles: a workgroup owns M rows and goes through N keys at a time. Side 0
 // computes the scores, side 1 the gradients of the probabilities; each then makes the weights of half the keys and adds these up.
 //     p_j = exp(bend(SCALE q k_j) - lse),  dp_j = dropout(dout v_j),  dq = SCALE sum_j bend'(SCALE q k_j) p_j (dp_j - delta) k_j,
-//     delta += sum_j p_j (dp_j - delta), as in attention_lanes_rows.comp: it takes the rounding of delta out of the keys' gradients
+//     delta += sum_j p_j (dp_j - delta), dq -= SCALE c sum_j p_j (dp_j - delta) with c the mean of four keys: both take the rounding of
+//     delta out of gradients, as in attention_lanes_rows.comp
 // Layouts, grid and limits as in attention_tile_rows.comp; WIDTH and VALUE_WIDTH up to 128. NumPy twin: attention_backward_reference.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -26,7 +27,7 @@ layout(push_constant, scalar) uniform Arguments {
 
 const uint STAGES = N * LINE_M, CHANNEL_STAGE = CHUNK * (LINE_M + LINE_N), LINE_STAGE = CHUNK * LINE_D;
 const uint STAGE = CHANNEL_STAGE > LINE_STAGE ? CHANNEL_STAGE : LINE_STAGE, BEFORE = STAGES + 4 * STAGE;
-const uint JOINED = EACH_M * GROUPS_D * SIDE + LINE_M;
+const uint JOINED = EACH_M * GROUPS_D * SIDE + 2 * LINE_M;
 shared vec4 memory[BEFORE > JOINED ? BEFORE : JOINED];   // weights, two stages of each side; in the end what side 1 hands over
 #include "attention_block_steps.glsl"
 
@@ -91,9 +92,9 @@ void main() {
     quads = ALIGNED && ((uint(uint64_t(q)) | uint(uint64_t(k)) | uint(uint64_t(v)) | uint(uint64_t(dout))) & 15) == 0;
     k_base = batch * k_stride.x + head * k_stride.z;
 
-    vec4 lse[GROUPS_M], delta[GROUPS_M], left[GROUPS_M];
+    vec4 lse[GROUPS_M], delta[GROUPS_M], left[GROUPS_M], mass[GROUPS_M];
     [[unroll]] for (uint g = 0; g < GROUPS_M; g++) {
-        left[g] = vec4(0.0);
+        left[g] = mass[g] = vec4(0.0);
         [[unroll]] for (uint i = 0; i < 4; i++) {
             const uint row = min(own + 32 * g + 4 * y + i, rows - 1), line = (batch * heads + head * GROUP + row % GROUP) * queries + row / GROUP;
             lse[g][i] = stats.at[line] < FLOOR ? -NEGLIGIBLE : stats.at[line];
@@ -169,7 +170,9 @@ void main() {
                     [[unroll]] for (uint u = 0; u < 4; u++) block[u][g][i] *= keep[u];
                 }
             [[unroll]] for (uint u = 0; u < 4; u++) {
-                vec4 weight = exp_below(fma(score[u], vec4(factor()), -lse[g])) * (block[u][g] - delta[g]);
+                const vec4 probability = weight_of(score[u], lse[g]);
+                vec4 weight = probability * (block[u][g] - delta[g]);
+                if (EXACT) mass[g] += probability;
                 left[g] += weight;
                 if (SOFTCAP > 0.0) weight *= slope_[u];
                 memory[place_w(32 * side + 4 * x + u, 8 * g + y)] = weight;
@@ -193,27 +196,47 @@ void main() {
         }
     }
 
-    [[unroll]] for (uint g = 0; g < GROUPS_M; g++) left[g] = across_sum(left[g]);
+    [[unroll]] for (uint g = 0; g < GROUPS_M; g++) {
+        left[g] = across_sum(left[g]);
+        mass[g] = across_sum(mass[g]);
+    }
     if (side == 1) {
         [[unroll]] for (uint i = 0; i < EACH_M; i++)
             [[unroll]] for (uint e = 0; e < GROUPS_D; e++) memory[(i * GROUPS_D + e) * SIDE + id] = sum[i][e];
-        if (x == 0) [[unroll]] for (uint g = 0; g < GROUPS_M; g++) memory[EACH_M * GROUPS_D * SIDE + 8 * g + y] = left[g];
+        if (x == 0)
+            [[unroll]] for (uint g = 0; g < GROUPS_M; g++) {
+                memory[EACH_M * GROUPS_D * SIDE + 8 * g + y] = left[g];
+                memory[EACH_M * GROUPS_D * SIDE + LINE_M + 8 * g + y] = mass[g];
+            }
     }
     barrier();
     const bool out_quads = WIDTH % 4 == 0 && (uint(uint64_t(dq)) & 15) == 0;
-    if (side == 0)
+    if (side == 0) {
+        vec4 centre[GROUPS_D];
+        [[unroll]] for (uint e = 0; e < GROUPS_D; e++) {
+            centre[e] = vec4(0.0);
+            if (SOFTCAP == 0.0)
+                [[unroll]] for (uint u = 0; u < 4; u++)
+                    centre[e] += 0.25 * load_quad(k, k_base + spread_key(start, stop, u, keys) * k_stride.y, 32 * e + 4 * x, WIDTH, quads);
+        }
         [[unroll]] for (uint g = 0; g < GROUPS_M; g++) {
             left[g] += memory[EACH_M * GROUPS_D * SIDE + 8 * g + y];
+            const vec4 whole = EXACT ? 2.0 - (mass[g] + memory[EACH_M * GROUPS_D * SIDE + LINE_M + 8 * g + y]) : vec4(1.0);
             [[unroll]] for (uint i = 0; i < 4; i++) {
                 const uint row = own + 32 * g + 4 * y + i;
                 if (row < rows) {
                     const uint at = ((batch * queries + row / GROUP) * heads + head * GROUP + row % GROUP) * WIDTH;
                     [[unroll]] for (uint e = 0; e < GROUPS_D; e++)
                         store_quad(dq, at, 32 * e + 4 * x, WIDTH,
-                                   (sum[4 * g + i][e] + memory[((4 * g + i) * GROUPS_D + e) * SIDE + id]) * SCALE, out_quads);
-                    if (x == 0)
-                        stats.at[all_rows + (batch * heads + head * GROUP + row % GROUP) * queries + row / GROUP] = delta[g][i] + left[g][i];
+                                   fma(vec4(-left[g][i]), centre[e], sum[4 * g + i][e] + memory[((4 * g + i) * GROUPS_D + e) * SIDE + id]) *
+                                       (SCALE * whole[i]), out_quads);
+                    if (x == 0) {
+                        const uint line = (batch * heads + head * GROUP + row % GROUP) * queries + row / GROUP;
+                        stats.at[all_rows + line] = fma(left[g][i], whole[i], delta[g][i]);
+                        if (EXACT) stats.at[wholes(all_rows) + line] = whole[i];
+                    }
                 }
             }
         }
+    }
 }

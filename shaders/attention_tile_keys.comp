@@ -91,7 +91,7 @@ void main() {
         [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
             const uint line = across + ACROSS * j, row = min(ROW, row_stop - 1), t = row / GROUP;
             const uint score_row = (batch * heads + head * GROUP + row % GROUP) * queries + t;
-            const float lse = stats.at[score_row], delta = stats.at[all_rows + score_row];
+            const float lse = stats.at[score_row], delta = stats.at[all_rows + score_row], whole = EXACT ? stats.at[wholes(all_rows) + score_row] : 1.0;
             const int segment_q = SEGMENTS ? segments_q.at[batch * queries + t] : 0;
             const float slope = SLOPES ? slopes.at[head * GROUP + row % GROUP] : 0.0;
             int first, last;
@@ -101,9 +101,8 @@ void main() {
                 const int position = int(block + down + DOWN * i);
                 const bool seen = position >= first && position <= last && segment_q == segment[i];
                 float change;
-                const float above = bent() ? bend(score[i][j] * SCALE, slope, int(t) + offset - position, change) - lse
-                                           : fma(score[i][j], SCALE, -lse);
-                const float probability = seen ? exp_(above) : 0.0;
+                const float bent_score = bent() ? bend(score[i][j] * SCALE, slope, int(t) + offset - position, change) : score[i][j];
+                const float probability = seen ? weight_of(bent_score, bent() ? 1.0 : SCALE, lse) * whole : 0.0;
                 const float kept = DROP_BELOW > 0 ? keep_factor(score_row, keys, uint(position), stream, seed) : 1.0;
                 score[i][j] = probability * kept;
                 dscore[i][j] = probability * (dscore[i][j] * kept - delta);

@@ -1,7 +1,8 @@
 #version 460
 // Gradient of the queries of an attention, for GPUs: a workgroup owns M rows and goes through N keys at a time.
 //     p_j = exp(bend(SCALE q k_j) - lse),  dp_j = dropout(dout v_j),  dq = SCALE sum_j bend'(SCALE q k_j) p_j (dp_j - delta) k_j,
-//     delta += sum_j p_j (dp_j - delta), as in attention_lanes_rows.comp: it takes the rounding of delta out of the keys' gradients
+//     delta += sum_j p_j (dp_j - delta), dq -= SCALE c sum_j p_j (dp_j - delta) with c the mean of four keys: both take the rounding of
+//     delta out of gradients, as in attention_lanes_rows.comp
 // Layouts: q [B,T,Hq,WIDTH], k [B,S,Hk,WIDTH], v [B,S,Hk,VALUE_WIDTH] strided (last stride 1); dout and dq contiguous; stats as
 // attention_delta.comp writes them. Grid: row blocks, key heads, batch. Limits: fewer than 2^32 elements in each operand.
 // NumPy twin: attention_backward_reference.
@@ -31,6 +32,17 @@ shared vec4 dout_tile[RESIDENT ? M * PITCH : 1];
 shared vec4 key_tile[N * PITCH];
 shared vec4 weight[M * SCORE_PITCH];
 
+// value[i] = its sum over the invocations of a line.
+#define ADD_ACROSS(value) \
+    barrier(); \
+    [[unroll]] for (uint i = 0; i < LINES; i++) weight[(down + DOWN * i) * SCORE_PITCH + across / 4][across % 4] = value[i]; \
+    barrier(); \
+    [[unroll]] for (uint i = 0; i < LINES; i++) { \
+        vec4 four = vec4(0.0); \
+        [[unroll]] for (uint quad = 0; quad < ACROSS / 4; quad++) four += weight[(down + DOWN * i) * SCORE_PITCH + quad]; \
+        value[i] = (four.x + four.y) + (four.z + four.w); \
+    }
+
 #define ROW (block + line)
 #define Q_PLACE (q_base + ROW / GROUP * q_stride.y + ROW % GROUP * q_stride.z)
 #define OUT_ROW ((batch * queries + ROW / GROUP) * heads + head * GROUP + ROW % GROUP)
@@ -44,7 +56,7 @@ void main() {
     const int offset = Ints(stats).at[2 * all_rows + 2 + batch];
     const uvec2 key = DROP_BELOW > 0 ? uvec2(Uints(stats).at[2 * all_rows], Uints(stats).at[2 * all_rows + 1]) : uvec2(0);
 
-    float sum[LINES][CHUNKS * EACH], lse[LINES], delta[LINES], left[LINES], slope[LINES];
+    float sum[LINES][CHUNKS * EACH], lse[LINES], delta[LINES], left[LINES], mass[LINES], slope[LINES];
     int first[LINES], last[LINES], segment[LINES], spot[LINES];
     uint score_row[LINES];
     [[unroll]] for (uint i = 0; i < LINES; i++) {
@@ -57,7 +69,7 @@ void main() {
         slope[i] = SLOPES ? slopes.at[head * GROUP + row % GROUP] : 0.0;
         lse[i] = stats.at[score_row[i]];
         delta[i] = stats.at[all_rows + score_row[i]];
-        left[i] = 0.0;
+        left[i] = mass[i] = 0.0;
     }
 
     int start, stop, unused;
@@ -100,11 +112,11 @@ void main() {
             [[unroll]] for (uint i = 0; i < LINES; i++) {
                 const bool seen = position >= first[i] && position <= last[i] && segment[i] == segment_k;
                 float change;
-                const float above = bent() ? bend(score[i][j] * SCALE, slope[i], spot[i] - position, change) - lse[i]
-                                           : fma(score[i][j], SCALE, -lse[i]);
-                const float probability = seen ? exp_(above) : 0.0;
+                const float bent_score = bent() ? bend(score[i][j] * SCALE, slope[i], spot[i] - position, change) : score[i][j];
+                const float probability = seen ? weight_of(bent_score, bent() ? 1.0 : SCALE, lse[i]) : 0.0;
                 if (DROP_BELOW > 0) dscore[i][j] *= keep_factor(score_row[i], keys, uint(position), stream, key);
                 dscore[i][j] = probability * (dscore[i][j] - delta[i]);
+                if (EXACT) mass[i] += probability;
                 left[i] += dscore[i][j];
                 if (SOFTCAP > 0.0) dscore[i][j] *= change;
             }
@@ -120,14 +132,24 @@ void main() {
             ADD_TILE(sum, c * EACH, weight, key_tile)
         }
     }
-    barrier();                                         // the last weights were read
-    [[unroll]] for (uint i = 0; i < LINES; i++) weight[(down + DOWN * i) * SCORE_PITCH + across / 4][across % 4] = left[i];
-    barrier();
-    if (across == 0)
-        [[unroll]] for (uint i = 0; i < LINES; i++) {
-            vec4 four = vec4(0.0);
-            [[unroll]] for (uint quad = 0; quad < ACROSS / 4; quad++) four += weight[(down + DOWN * i) * SCORE_PITCH + quad];
-            if (block + down + DOWN * i < rows) stats.at[all_rows + score_row[i]] = delta[i] + ((four.x + four.y) + (four.z + four.w));
+    ADD_ACROSS(left)
+    if (EXACT) {
+        ADD_ACROSS(mass)
+    }
+    float whole[LINES];
+    [[unroll]] for (uint i = 0; i < LINES; i++) {
+        whole[i] = EXACT ? 2.0 - mass[i] : 1.0;
+        if (across == 0 && block + down + DOWN * i < rows) {
+            stats.at[all_rows + score_row[i]] = fma(left[i], whole[i], delta[i]);
+            if (EXACT) stats.at[wholes(all_rows) + score_row[i]] = whole[i];
         }
-    STORE_SUMS(sum, CHUNKS, dq, WIDTH, ROW < rows, OUT_ROW * WIDTH, SCALE)
+    }
+    if (SOFTCAP == 0.0)
+        [[unroll]] for (uint d = 0; d < CHUNKS * EACH; d++) {
+            const uint channel = min(d / EACH * CHUNK + across + ACROSS * (d % EACH), WIDTH - 1);
+            float centre = 0.0;
+            [[unroll]] for (uint u = 0; u < 4; u++) centre += 0.25 * k.at[k_base + spread_key(start, stop, u, keys) * k_stride.y + channel];
+            [[unroll]] for (uint i = 0; i < LINES; i++) sum[i][d] = fma(-left[i], centre, sum[i][d]);
+        }
+    STORE_SUMS(sum, CHUNKS, dq, WIDTH, ROW < rows, OUT_ROW * WIDTH, SCALE * whole[i])
 }

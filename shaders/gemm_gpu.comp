@@ -11,7 +11,8 @@
 // The invocations of 32 are spread so that neighbours read the same vec4 of A, and neighbours of two the same of B: on NVIDIA such
 // reads take half the time. With BLOCKS, each output is a sum over blocks of `k_block` k (a multiple of TILE_K) of chains of FMAs,
 // because one long chain errs several times as much as PyTorch's blocked sums do. With THROUGH the blocks are added up in C itself: for
-// tiles whose sums alone fill the registers.
+// tiles whose sums alone fill the registers. With EXACT, for products that take no longer than a launch anyway, the products of four k are
+// added up first and then to a compensated sum (Kahan, 1965).
 // Split K: workgroup z = batch * splits + part computes k in [part k_part, (part + 1) k_part) into C + part * c_part; gemm_reduce
 // adds the parts in order.
 //
@@ -38,6 +39,7 @@ layout(constant_id = 9) const uint ACTIVATION = 0;
 layout(constant_id = 10) const uint SLICES = 1;
 layout(constant_id = 11) const bool BLOCKS = false;
 layout(constant_id = 12) const bool THROUGH = false;
+layout(constant_id = 13) const bool EXACT = false;
 
 layout(push_constant, scalar) uniform Arguments {
     uint64_t a, b, c, bias, residual;       // bias, residual: 0 when absent
@@ -129,11 +131,13 @@ void put(uint64_t C, uint64_t R, uint row, uint column, vec4 sum, bool first, bo
 // Sums of the block, and (without THROUGH) of the blocks before it: these are needed rarely, and an index that the compiler cannot know
 // keeps them out of the registers.
 vec4 sum[EACH_M][GROUPS_N], total[EACH_M * GROUPS_N];
+vec4 lost[EXACT ? EACH_M : 1][EXACT ? GROUPS_N : 1];   // what rounding added to `sum`
 
 void clear_sums(uint hidden) {
     [[unroll]] for (uint i = 0; i < EACH_M; i++)
         [[unroll]] for (uint j = 0; j < GROUPS_N; j++) {
             sum[i][j] = vec4(0.0);
+            if (EXACT) lost[i][j] = vec4(0.0);
             if (BLOCKS && !THROUGH) total[hidden + i * GROUPS_N + j] = vec4(0.0);
         }
 }
@@ -157,10 +161,28 @@ void multiply_four(uint at_a, uint at_b) {
     }
 }
 
+// The same, the four products of an output added up first.
+void multiply_four_exactly(uint at_a, uint at_b) {
+    vec4 av[4][GROUPS_M], bv[4][GROUPS_N];
+    [[unroll]] for (uint k = 0; k < 4; k++) {
+        [[unroll]] for (uint g = 0; g < GROUPS_M; g++) av[k][g] = memory[at_a + k * LINE_A + g * HIGH];
+        [[unroll]] for (uint g = 0; g < GROUPS_N; g++) bv[k][g] = memory[at_b + k * LINE_B + g * WIDE];
+    }
+    [[unroll]] for (uint i = 0; i < EACH_M; i++)
+        [[unroll]] for (uint j = 0; j < GROUPS_N; j++) {
+            vec4 four = vec4(av[0][i / 4][i % 4]) * bv[0][j];
+            [[unroll]] for (uint k = 1; k < 4; k++) four = fma(vec4(av[k][i / 4][i % 4]), bv[k][j], four);
+            add_exactly(sum[i][j], lost[i][j], four);
+        }
+}
+
 // Adds the products of one step of K that lies in shared memory.
 void multiply(uint half_, uint slice, uint x, uint y) {
-    [[unroll]] for (uint k = 0; k < STEPS; k += 4)
-        multiply_four(place_a(half_, slice * STEPS + k, y), place_b(half_, slice * STEPS + k, x));
+    [[unroll]] for (uint k = 0; k < STEPS; k += 4) {
+        const uint at_a = place_a(half_, slice * STEPS + k, y), at_b = place_b(half_, slice * STEPS + k, x);
+        if (EXACT) multiply_four_exactly(at_a, at_b);
+        else multiply_four(at_a, at_b);
+    }
 }
 
 // Leaves the sums of all slices in slice 0; four rows of each invocation at a time pass through shared memory.

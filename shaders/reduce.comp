@@ -1,13 +1,15 @@
 #version 460
 // Sums or maxima over some axes of a strided tensor:  target[split][o] = op over r in the split's range of x[kept position(o), reduced
 // position(r)]. One subgroup for each output (ACROSS: neighbouring lanes read neighbouring r) or one lane for each output. Sums run over
-// blocks of 32 first, then over blocks, always in the same order. A long reduction is split; a second launch adds the parts.
+// blocks of 32 first, then over blocks, always in the same order; EXACT, on GPUs, which wait for memory here: over blocks of 4, and the blocks
+// are added to a compensated sum. A long reduction is split; a second launch adds the parts.
 // Layouts: x any strides (axes outer first); target contiguous [splits, outputs]. Words are f32, i32 or u32 by DTYPE.
 // Limits: 4 kept and 4 reduced axes after merging; fewer than 2^31 elements. NumPy twin: reduce_reference.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #include "common.glsl"
+#include "numerics.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool MAXIMUM = false;
@@ -15,7 +17,8 @@ layout(constant_id = 2) const uint DTYPE = 0;          // 0: f32, 1: i32, 2: u32
 layout(constant_id = 3) const uint KEPT = 1;           // axes
 layout(constant_id = 4) const uint REDUCED = 1;
 layout(constant_id = 5) const bool ACROSS = false;
-const uint BLOCK = 32;
+layout(constant_id = 6) const bool EXACT = false;       // for sums of f32
+const uint BLOCK = EXACT ? 4 : 32;
 
 layout(push_constant, scalar) uniform Arguments {
     Uints x, target;
@@ -67,13 +70,19 @@ uint place(uint index, const uint rank, const uvec3 extents, const uvec4 strides
 // Elements start, start + step, ... below stop of one output.
 uint accumulate(const uint base, const uint start, const uint stop, const uint step) {
     uint total = identity();
+    float lost = 0.0;
     for (uint block = start; block < stop; block += BLOCK * step) {
         uint part = identity();
         const uint end = min(block + BLOCK * step, stop);
         for (uint r = block; r < end; r += step) {
             part = combine(part, x_.at[base + (REDUCED == 1 ? r * steps[3] : place(r, REDUCED, reduced_extents, steps))]);
         }
-        total = combine(total, part);
+        if (EXACT) {
+            float sum = uintBitsToFloat(total);
+            add_exactly(sum, lost, uintBitsToFloat(part));
+            if (isinf(sum)) lost = 0.0;
+            total = floatBitsToUint(sum);
+        } else total = combine(total, part);
     }
     return total;
 }

@@ -66,8 +66,8 @@ def save_tuning(device, choices: dict[str, tuple[int, ...]]) -> bool:
         return False
 
 
-def products(plan: Plan) -> list[ProductShape]:
-    """The tiled products of a plan, each once."""
+def products(plan: Plan, profile: Profile) -> list[ProductShape]:
+    """The tiled products of a plan that are worth a measurement, each once."""
     found: dict[str, ProductShape] = {}
     for lowering in plan.placement.lowerings.values():
         for item in lowering.launches:
@@ -75,7 +75,8 @@ def products(plan: Plan) -> list[ProductShape]:
                 layout, sizes, *parts = item.label.removeprefix("gemm ").removeprefix("split ").split()
                 m, n, k = map(int, sizes.split("x"))
                 shape = ProductShape(layout, m, n, k, item.groups[2] // (int(parts[1]) if parts else 1))
-                found[shape.key] = shape
+                if shape.operations >= profile.exact_below:
+                    found[shape.key] = shape
     return list(found.values())
 
 
@@ -105,7 +106,7 @@ def tuned_plan(graph: Graph, device, layout: StoreLayout | None) -> Plan:
     limit = device.info.max_allocation or None
     plan = plan_program(graph, profile_of(device), layout, limit)
     autotune = getattr(device, "autotune", False)  # a description of a device will do for plans
-    missing = [shape for shape in products(plan) if shape.key not in device.tuned] if autotune else []
+    missing = [shape for shape in products(plan, profile_of(device)) if shape.key not in device.tuned] if autotune else []
     if not missing:
         return plan
     device.tuned |= tune(device, missing, profile_of(device))

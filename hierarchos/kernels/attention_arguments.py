@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
-from hierarchos.kernels.launch import U32, Argument, In, Launch, Operand, Work
+from hierarchos.kernels.launch import U32, Argument, In, Launch, Operand, Profile, Work
 from hierarchos.kernels.random import keep_threshold
 
 
@@ -26,8 +26,9 @@ def sizes(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand]) -> 
 
 
 def stats_bytes(shape: AttentionShape) -> int:
-    """Scratch that attention_delta.comp fills: log-sum-exp and delta of each row, seed, offset of each sequence."""
-    return 4 * (2 * shape.batch * shape.heads * shape.queries + 2 + shape.batch)
+    """Scratch that attention_delta.comp fills: log-sum-exp and delta of each row, seed, offset of each sequence. Then a number for each
+    row, which GPUs' kernels of dq tell those of dk and dv (`wholes` in include/attention.glsl)."""
+    return 4 * (3 * shape.batch * shape.heads * shape.queries + 2 + shape.batch)
 
 
 def delta(rule: AttentionRule, shape: AttentionShape, invocations: int) -> Launch:
@@ -38,6 +39,11 @@ def delta(rule: AttentionRule, shape: AttentionShape, invocations: int) -> Launc
                  *map(U32, numbers))
     return Launch("attention_delta", (-(-rows // invocations), 1, 1), arguments, (invocations,), "attention delta",
                   2.0 * rows * shape.value_width, 8.0 * rows * shape.value_width)
+
+
+def is_exact(rule: AttentionRule, shape: AttentionShape, profile: Profile) -> bool:
+    """Whether GPUs compensate the sums of this attention, forward and backward alike."""
+    return 2.0 * pairs(rule, shape) * (shape.width + shape.value_width) < profile.exact_below
 
 
 def pairs(rule: AttentionRule, shape: AttentionShape) -> float:

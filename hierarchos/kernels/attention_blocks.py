@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hierarchos.kernels.attention_arguments import constants, delta, optional, pairs, sizes, stats_bytes
+from hierarchos.kernels.attention_arguments import constants, delta, is_exact, optional, pairs, sizes, stats_bytes
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
 from hierarchos.kernels.attention_tiles import INVOCATIONS, chunks, join, split_arguments, wide
 from hierarchos.kernels.copy import fold_groups
@@ -69,8 +69,9 @@ def fits(shape: AttentionShape, profile: Profile, backward: bool) -> bool:
 
 
 def launch(shader: str, label: str, block: Block, groups: int, rule: AttentionRule, shape: AttentionShape, inputs: list[Operand],
-           profile: Profile, arguments: tuple, operations: float) -> Launch:
-    numbers = (*constants(rule, shape, INVOCATIONS), block.each, block.chunk, wide(shape, inputs), profile.subgroup >= 32)
+           profile: Profile, arguments: tuple, operations: float, shared: int = 1) -> Launch:
+    numbers = (*constants(rule, shape, INVOCATIONS), block.each, block.chunk, wide(shape, inputs), profile.subgroup >= 32, shared,
+               is_exact(rule, shape, profile))
     return Launch(shader, (groups, shape.key_heads, shape.batch), arguments, numbers, label, operations)
 
 
@@ -109,8 +110,8 @@ def blocks_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Ope
     assert block
     owned, targets, summed, end = group_targets(shape, block.owned, -(-stats_bytes(shape) // 256) * 256, profile)
     dkv = launch("attention_block_keys", "attention dk dv", block, chunks(shape.keys, block.owned), rule, owned, inputs, profile,
-                 (*operands[:-1], replace(stats, write=False), *targets, *more, *numbers), 2 * work * (shape.width + shape.value_width))
-    dkv = replace(dkv, constants=(*dkv.constants, shape.group if summed else 1))
+                 (*operands[:-1], replace(stats, write=False), *targets, *more, *numbers), 2 * work * (shape.width + shape.value_width),
+                 shape.group if summed else 1)
     return Lowering((delta_rows(rule, shape, profile), dq, dkv, *summed), end if summed else stats_bytes(shape))
 
 

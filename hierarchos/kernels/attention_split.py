@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hierarchos.kernels import attention_units as units
-from hierarchos.kernels.attention_arguments import stats_bytes
+from hierarchos.kernels.attention_arguments import is_exact, stats_bytes
 from hierarchos.kernels.attention_blocks import delta_rows, group_targets
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
 from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Profile, Work
@@ -24,7 +24,7 @@ FEWEST_LINES = 129                                  # queries, keys: with 128 th
 
 def usable(rule: AttentionRule, shape: AttentionShape, inputs: list[Operand], profile: Profile, backward: bool) -> units.Found | None:
     """What the device offers; None where these kernels are not wanted or do not know a part of the rule or the shape."""
-    if not profile.split or min(shape.queries, shape.keys) < FEWEST_LINES:
+    if not profile.split or min(shape.queries, shape.keys) < FEWEST_LINES or is_exact(rule, shape, profile):
         return None
     return units.usable(rule, shape, inputs, "f16", 2, ("rows", "keys") if backward else ("forward",), profile)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hierarchos.kernels.attention_arguments import constants, delta, optional, pairs, sizes, stats_bytes
+from hierarchos.kernels.attention_arguments import constants, delta, is_exact, optional, pairs, sizes, stats_bytes
 from hierarchos.kernels.attention_rule import AttentionRule, AttentionShape
 from hierarchos.kernels.launch import U32, In, Launch, Lowering, Operand, Out, Profile, Work
 
@@ -67,8 +67,9 @@ def wide(shape: AttentionShape, inputs: list[Operand]) -> bool:
 
 
 def launch(shader: str, label: str, tile: Tile, groups: int, rule: AttentionRule, shape: AttentionShape, inputs: list[Operand],
-           arguments: tuple, operations: float) -> Launch:
-    numbers = (*constants(rule, shape, INVOCATIONS), tile.lines, tile.columns, tile.chunk, wide(shape, inputs))
+           profile: Profile, arguments: tuple, operations: float) -> Launch:
+    numbers = (*constants(rule, shape, INVOCATIONS), tile.lines, tile.columns, tile.chunk, wide(shape, inputs),
+               is_exact(rule, shape, profile))
     return Launch(shader, (groups, shape.key_heads, shape.batch), arguments, numbers, label, operations)
 
 
@@ -89,9 +90,11 @@ def tiles_forward(rule: AttentionRule, shape: AttentionShape, inputs: list[Opera
     numbers = sizes(rule, shape, inputs)
     if parts == 1:
         arguments = (In(0), In(1), In(2), Out(0), Out(1), *optionals, *numbers)
-        return Lowering((launch("attention_tile", "attention", tile, groups, rule, shape, inputs, arguments, operations),))
+        return Lowering((launch("attention_tile", "attention", tile, groups, rule, shape, inputs, profile, arguments,
+                                operations),))
     arguments = (In(0), In(1), In(2), *split_arguments(shape, parts), *optionals, *numbers)
-    return join(launch("attention_tile", "attention part", tile, groups * parts, rule, shape, inputs, arguments, operations), shape, parts)
+    return join(launch("attention_tile", "attention part", tile, groups * parts, rule, shape, inputs, profile, arguments, operations),
+                shape, parts)
 
 
 def split_arguments(shape: AttentionShape, parts: int) -> tuple[Work, Work]:
@@ -117,10 +120,10 @@ def tiles_backward(rule: AttentionRule, shape: AttentionShape, inputs: list[Oper
     stats, more = Work(0, stats_bytes(shape)), optional(rule, 6, "segments_q", "segments_k", "slopes")
     operands, numbers, work = (In(0), In(1), In(2), In(5), stats), sizes(rule, shape, inputs), 2.0 * pairs(rule, shape)
     tile = choose_tile(rows, shape.keys, batch, (max(widths),), 2, profile)
-    dq = launch("attention_tile_rows", "attention dq", tile, chunks(rows, tile.height), rule, shape, inputs,
+    dq = launch("attention_tile_rows", "attention dq", tile, chunks(rows, tile.height), rule, shape, inputs, profile,
                 (*operands, Out(0), *more, *numbers), work * (2 * shape.width + shape.value_width))
     tile = choose_tile(shape.keys, rows, batch, widths, 2, profile)
-    dkv = launch("attention_tile_keys", "attention dk dv", tile, chunks(shape.keys, tile.height), rule, shape, inputs,
+    dkv = launch("attention_tile_keys", "attention dk dv", tile, chunks(shape.keys, tile.height), rule, shape, inputs, profile,
                  (*operands[:-1], replace(stats, write=False), Out(1), Out(2), *more, *numbers),
                  2 * work * (shape.width + shape.value_width))
     return Lowering((delta(rule, shape, INVOCATIONS), dq, dkv), stats_bytes(shape))

@@ -14,6 +14,7 @@ from hierarchos.kernels.launch import U32, Launch, Profile, Work
 
 VECTOR_ROWS = 4                                     # up to so many rows of A, weights are read once, line by line
 LONGEST_CHAIN = 288                                 # FMAs in sequence
+MOST_EXACT = 32                                     # compensated sums of an invocation, for the sake of registers
 SPLITS = (1, 2, 4, 8, 16, 32)
 
 
@@ -71,6 +72,10 @@ class ProductShape:
     batch: int
 
     @property
+    def operations(self) -> float:
+        return 2.0 * self.batch * self.m * self.n * self.k
+
+    @property
     def key(self) -> str:
         return f"{self.layout} {self.m}x{self.n}x{self.k} x{self.batch}"
 
@@ -116,8 +121,9 @@ def lower(product: Product, profile: Profile, workspace: int) -> tuple[list[Laun
 
 
 def choice(shape: ProductShape, profile: Profile) -> tuple[Tile | SplitTile, int]:
-    """Tile and parts of a product: what was measured on the device, else what the models say."""
-    measured = tuned(profile.tuned).get(shape.key)
+    """Tile and parts of a product: what was measured on the device, else what the models say. Small ones are not measured, for the sake of
+    their sums."""
+    measured = tuned(profile.tuned).get(shape.key) if shape.operations >= profile.exact_below else None
     if measured and (isinstance(measured[0], Tile) or gemm_split.usable(shape.k, shape.batch, profile)):
         return measured
     return expected(shape, profile)
@@ -127,7 +133,7 @@ def expected(shape: ProductShape, profile: Profile) -> tuple[Tile | SplitTile, i
     """The choice that takes the least time by the models of both kernels; a pure function of the shape and the profile."""
     sizes = shape.m, shape.n, shape.k
     plain = choose_tile(*sizes, shape.batch, profile)
-    if not gemm_split.usable(shape.k, shape.batch, profile):
+    if shape.operations < profile.exact_below or not gemm_split.usable(shape.k, shape.batch, profile):
         return plain
     split = gemm_split.choose(*sizes, profile)
     return split if gemm_split.microseconds(*split, *sizes, profile) < microseconds(*plain, *sizes, shape.batch, profile) else plain
@@ -148,14 +154,14 @@ def launches(product: Product, tile: Tile | SplitTile, splits: int, profile: Pro
     name = f"gemm {'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'} {product.m}x{product.n}x{product.k}"
     splits = part_count(product.k, splits, tile.k)
     if splits == 1:
-        return [tiled_launch(product, tile, transpose_a, transpose_b, 1, name)], workspace
+        return [tiled_launch(product, tile, transpose_a, transpose_b, 1, name, profile)], workspace
     part_bytes = 4 * product.batch * product.m * product.n
     start = -(-workspace // 256) * 256
     parts = Work(start, splits * part_bytes, read=False)
     entry = product.m * product.n
     target = Matrix(parts, product.n, 1, product.inner * entry, entry)
     plain = Product(product.m, product.n, product.k, product.a, product.b, target, product.outer, product.inner)
-    made = [tiled_launch(plain, tile, transpose_a, transpose_b, splits, f"{name} / {splits}"),
+    made = [tiled_launch(plain, tile, transpose_a, transpose_b, splits, f"{name} / {splits}", profile),
             reduce_launch(product, Work(start, splits * part_bytes, write=False), splits, profile)]
     return made, start + splits * part_bytes
 
@@ -166,12 +172,13 @@ def block_length(part: int, tile: Tile) -> int:
     return -(-part // (count * tile.k)) * tile.k
 
 
-def tiled_launch(product: Product, tile: Tile, transpose_a: bool, transpose_b: bool, splits: int, name: str) -> Launch:
+def tiled_launch(product: Product, tile: Tile, transpose_a: bool, transpose_b: bool, splits: int, name: str, profile: Profile) -> Launch:
     part = part_length(product.k, splits, tile.k)
-    block = block_length(part, tile)
+    exact = product.operations < profile.exact_below and tile.sums <= MOST_EXACT
+    block = part if exact else block_length(part, tile)
     groups = (-(-product.n // tile.n), -(-product.m // tile.m), product.batch * splits)
     constants = (tile.invocations, tile.m, tile.n, tile.k, tile.each_m, tile.each_n, transpose_a, transpose_b,
-                 product.residual is not None, product.activation, tile.slices, part > block, tile.through and part > block)
+                 product.residual is not None, product.activation, tile.slices, part > block, tile.through and part > block, exact)
     more = (U32(splits), U32(part), U32(product.batch * product.m * product.n), U32(block))
     return Launch("gemm_gpu", groups, (*arguments(product, transpose_a, transpose_b), *more), constants, name,
                   product.operations, product.bytes_moved)

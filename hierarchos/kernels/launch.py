@@ -158,3 +158,4 @@ class Profile:
     matrices: tuple[tuple[str, int, int, int], ...] = ()        # of matrix units with fp32 sums: format, m, n, k
     layouts: tuple[tuple[str, object], ...] = ()    # format -> MatrixLayout, where kernels may work on elements of matrices
     split: bool = True                              # fp32 products on matrix units where that is faster (kernels/gemm_split.py)
+    exact_below: int = (1 << 25) + 1                # operations of a product or an attention: below, GPUs compensate its sums

@@ -56,7 +56,7 @@ def norm(op, inputs: list[Operand], outputs: list[Operand], profile: Profile) ->
     layer = op.kind == "layer"
     arguments = (In(0), weight, bias, Out(0), Out(1), Out(2) if layer else None, U32(rows), U32(width),
                  F32(op.eps), F32(op.weight_offset), U32(0))
-    constants = (local, layer, op.weight, op.bias)
+    constants = (local, layer, op.weight, op.bias, profile.device_class == "gpu")
     return Lowering((Launch("norm", groups, arguments, constants, f"{op.kind}_norm", 8.0 * rows * width, 8.0 * rows * width),))
 
 
@@ -91,7 +91,7 @@ def norm_weight_gradient(op, inputs: list[Operand], outputs: list[Operand], prof
         targets = [Work(slot * nbytes, nbytes, read=False) if want else None for slot, want in zip(slots, wanted, strict=True)]
     layer = op.kind == "layer"
     arguments = (In(0), In(1), In(2), In(3) if layer else None, *targets, U32(rows), U32(width), U32(chunk), U32(0))
-    constants = (local, layer, op.weight, op.bias)
+    constants = (local, layer, op.weight, op.bias, profile.device_class == "gpu")
     label = f"{op.kind}_norm weight gradient"
     launches = (Launch("norm_weight_gradient", (blocks, parts, 1), arguments, constants, label, 4.0 * rows * width, 8.0 * rows * width),)
     if parts == 1:

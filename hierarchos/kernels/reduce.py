@@ -73,7 +73,8 @@ def _launch(kind, dtype, kept, reduced, across, split, source, target, profile) 
     local = profile.subgroup if profile.device_class == "cpu" else 128
     items = -(-outputs * splits // (max(1, local // profile.subgroup) if across else local))
     arguments = (source, target, U32(outputs), U32(splits), U32(count), U32(chunk), *_axes(kept), *_axes(reduced))
-    constants = (local, kind == "max", ("f32", "i32", "u32").index(dtype), len(kept), len(reduced), bool(across))
+    constants = (local, kind == "max", ("f32", "i32", "u32").index(dtype), len(kept), len(reduced), bool(across),
+                 profile.device_class == "gpu" and kind == "sum" and dtype == "f32")
     return Launch("reduce", grid(items, profile), arguments, constants, kind, float(outputs * count), 4.0 * (outputs * count + outputs))
 
 

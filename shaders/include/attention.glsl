@@ -25,11 +25,19 @@ void key_range(int t, int offset, int keys, out int first, out int last) {
     last = min(t + offset + ahead(), keys - 1);
 }
 
+// Key u of four that lie spread over first .. last.
+uint spread_key(int first, int last, uint u, uint keys) { return uint(clamp(first + (last - first) * int(2 * u + 1) / 8, 0, int(keys) - 1)); }
+
 // Query positions first .. last (inclusive) that may see a key in key_first .. key_last.
 void query_range(int key_first, int key_last, int offset, int queries, out int first, out int last) {
     first = max(key_first - offset - ahead(), 0);
     last = WINDOW > 0 ? min(key_last + WINDOW - 1 - offset, queries - 1) : queries - 1;
 }
+
+// Where the backward kernels for GPUs, with EXACT, keep what the probabilities of each row must be multiplied by to add up to 1: they add up to nearly
+// that, `mass`, since the log-sum-exp is rounded, and the more keys a row sees, the larger that is; 1 / mass = 2 - mass but for the square of
+// the rounding. Behind what attention_delta.comp fills.
+uint wholes(uint all_rows) { return 2 * all_rows + 2 + gl_NumWorkGroups.z; }
 
 bool bent() { return SOFTCAP > 0.0 || SLOPES; }
 

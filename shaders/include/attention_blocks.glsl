@@ -10,6 +10,7 @@ layout(constant_id = 13) const uint EACH_M = 8;       // owned lines of an invoc
 layout(constant_id = 14) const uint CHUNK = 8;        // 8 or 16
 layout(constant_id = 15) const bool ALIGNED = false;  // rows of q, k, v and dout start and end at multiples of four floats
 layout(constant_id = 16) const bool SPREAD = false;   // subgroups of 32 or more: neighbours read the same quads
+layout(constant_id = 18) const bool EXACT = false;    // four products are added up first, then to compensated sums (Kahan, 1965)
 
 const uint SIDE = 64, M = 8 * EACH_M, N = 64, GROUPS_M = EACH_M / 4, LINE_M = M / 4, LINE_N = N / 4, QUADS = CHUNK / 4;
 const uint WIDER = WIDTH > VALUE_WIDTH ? WIDTH : VALUE_WIDTH, GROUPS_D = (WIDER + 31) / 32, DEEP = 32 * GROUPS_D, LINE_D = DEEP / 4;
@@ -18,7 +19,7 @@ float factor() { return SOFTCAP > 0.0 || SLOPES ? 1.0 : SCALE; }   // of scores 
 const float FLOOR = -1.0e30;                          // top of a row that saw nothing yet: far above NEGLIGIBLE
 
 vec4 block[8][GROUPS_M];
-vec4 sum[EACH_M][GROUPS_D];
+vec4 sum[EACH_M][GROUPS_D], lost[EXACT ? EACH_M : 1][EXACT ? GROUPS_D : 1];   // lost: what rounding added to `sum`
 
 uint mix_channel(uint d) { return d / 4 * (32 / CHUNK) & 7; }
 uint place_m(uint d, uint quad) { return d * LINE_M + (quad ^ mix_channel(d)); }
@@ -45,6 +46,16 @@ float exp_below(const float x) {
 }
 
 vec4 exp_below(const vec4 x) { return vec4(exp_below(x.x), exp_below(x.y), exp_below(x.z), exp_below(x.w)); }
+
+// exp(score factor - lse). EXACT: also what rounding takes off the exponent, which is as large as the log-sum-exp, not as the scores.
+vec4 weight_of(const vec4 score, const vec4 lse) {
+    precise const vec4 x = fma(score, vec4(factor()), -lse);
+    if (!EXACT) return exp_below(x);
+    precise const vec4 whole = x + lse;
+    precise const vec4 rest = fma(score, vec4(factor()), -whole);
+    const vec4 p = exp_below(x);
+    return mix(p, fma(p, rest, p), greaterThan(p, vec4(0.0)));
+}
 
 // Four floats from `channel` on of the row that starts at `row`, 0 beyond `width`.
 vec4 load_quad(Floats source, uint row, uint channel, uint width, bool quads) {
@@ -89,5 +100,8 @@ void clear_block() {
 }
 
 void clear_sums() {
-    [[unroll]] for (uint i = 0; i < EACH_M; i++) [[unroll]] for (uint e = 0; e < GROUPS_D; e++) sum[i][e] = vec4(0.0);
+    [[unroll]] for (uint i = 0; i < EACH_M; i++) [[unroll]] for (uint e = 0; e < GROUPS_D; e++) {
+        sum[i][e] = vec4(0.0);
+        if (EXACT) lost[i][e] = vec4(0.0);
+    }
 }

@@ -5,10 +5,28 @@ layout(constant_id = 13) const uint LINES = 4;
 layout(constant_id = 14) const uint COLUMNS = 4;
 layout(constant_id = 15) const uint CHUNK = 32;       // channels at a time: a multiple of 16
 layout(constant_id = 16) const bool WIDE = false;     // rows of q, k, v and dout start and end at multiples of four floats
+layout(constant_id = 17) const bool EXACT = false;    // shorter chains of sums, exponents without rounding
 
 const uint ACROSS = 16, DOWN = LANES / ACROSS, M = DOWN * LINES, N = ACROSS * COLUMNS;
 const uint QUADS = CHUNK / 4, PITCH = QUADS + 1, SCORE_PITCH = N / 4 + 1, EACH = CHUNK / ACROSS;
 const uint CHUNKS = (WIDTH + CHUNK - 1) / CHUNK, VALUE_CHUNKS = (VALUE_WIDTH + CHUNK - 1) / CHUNK;
+
+// sum + a . b
+float add_four(const vec4 a, const vec4 b, const float sum) {
+    if (!EXACT) return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+    precise const float two = fma(a.y, b.y, a.x * b.x), others = fma(a.w, b.w, a.z * b.z);
+    return sum + (two + others);
+}
+
+// exp(s factor - lse). EXACT: also what rounding takes off the exponent, which is as large as the log-sum-exp, not as the scores.
+float weight_of(const float s, const float factor, const float lse) {
+    precise const float x = fma(s, factor, -lse);
+    const float p = exp_(x);
+    if (!EXACT) return p;
+    precise const float whole = x + lse;
+    precise const float rest = fma(s, factor, -whole);
+    return p > 0.0 ? fma(p, rest, p) : p;
+}
 
 vec4 load_quad(Floats source, uint at, uint channel, uint width) {
     if (WIDE && (uint64_t(source) & 15) == 0) return channel < width ? Vec4s(source).at[at / 4] : vec4(0.0);
@@ -31,8 +49,7 @@ vec4 load_quad(Floats source, uint at, uint channel, uint width) {
         [[unroll]] for (uint j = 0; j < COLUMNS; j++) column[j] = b[(across + ACROSS * j) * PITCH + quad]; \
         [[unroll]] for (uint i = 0; i < LINES; i++) { \
             const vec4 x = a[(down + DOWN * i) * PITCH + quad]; \
-            [[unroll]] for (uint j = 0; j < COLUMNS; j++) \
-                score[i][j] = fma(x.w, column[j].w, fma(x.z, column[j].z, fma(x.y, column[j].y, fma(x.x, column[j].x, score[i][j])))); \
+            [[unroll]] for (uint j = 0; j < COLUMNS; j++) score[i][j] = add_four(x, column[j], score[i][j]); \
         } \
     }
 
@@ -45,7 +62,7 @@ vec4 load_quad(Floats source, uint at, uint channel, uint width) {
         [[unroll]] for (uint i = 0; i < LINES; i++) { \
             const vec4 w = weight[(down + DOWN * i) * SCORE_PITCH + quad]; \
             [[unroll]] for (uint u = 0; u < EACH; u++) \
-                sum[i][(first) + u] = fma(w.w, x[u][3], fma(w.z, x[u][2], fma(w.y, x[u][1], fma(w.x, x[u][0], sum[i][(first) + u])))); \
+                sum[i][(first) + u] = add_four(w, vec4(x[u][0], x[u][1], x[u][2], x[u][3]), sum[i][(first) + u]); \
         } \
     }
 

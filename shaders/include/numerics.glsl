@@ -14,6 +14,29 @@ float power_of_two_(const int n) {
     return uintBitsToFloat(uint(n + 127) << 23);
 }
 
+// sum += term, compensated (Kahan, 1965): `lost` is what rounding added to the sum, 0 before the first term.
+// An infinite term makes the next sum NaN unless `lost` is set to 0.
+#define DEFINE_ADD_EXACTLY(T) \
+    void add_exactly(inout T sum, inout T lost, const T term) { \
+        precise const T corrected = term - lost; \
+        precise const T next = sum + corrected; \
+        precise const T rounded = (next - sum) - corrected; \
+        lost = rounded; \
+        sum = next; \
+    }
+DEFINE_ADD_EXACTLY(float)
+DEFINE_ADD_EXACTLY(vec2)
+DEFINE_ADD_EXACTLY(vec4)
+
+// a - b, and what its rounding takes off (Knuth, 1969).
+float difference(const float a, const float b, out float rest) {
+    precise const float d = a - b;
+    precise const float taken = d - a;
+    precise const float left = (a - (d - taken)) - (b + taken);
+    rest = left;
+    return d;
+}
+
 // a / b, correctly rounded (but where the remainder underflows). The form with fma(-q, b, a) matters: NVIDIA's compiler miscomputes the
 // equivalent ((a - q b) - e) / b.
 float div_(const float a, const float b) {

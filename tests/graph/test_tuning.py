@@ -36,7 +36,15 @@ def product_graph(m: int = 512, n: int = 256, k: int = 1024) -> Graph:
 
 
 def test_the_products_of_a_plan():
-    assert tuning.products(plan_program(product_graph(), GPU)) == [SHAPE]
+    assert tuning.products(plan_program(product_graph(), GPU), GPU) == [SHAPE]
+
+
+def test_small_products_are_neither_measured_nor_tuned():
+    """Their sums are compensated, which not every tile can."""
+    assert tuning.products(plan_program(product_graph(64, 64, 64), GPU), GPU) == []
+    small = ProductShape("NT", 64, 64, 64, 1)
+    measured = replace(GPU, tuned=((small.key, (*Tile(64, 64, 16, 8, 8, 1).numbers, 1)),))
+    assert gemm_gpu.choice(small, measured) == gemm_gpu.expected(small, GPU) != gemm_gpu.choice(small, replace(measured, exact_below=0))
 
 
 def test_a_plan_follows_what_was_measured():

@@ -5,6 +5,8 @@ carries about sqrt(D) roundings of 2^-24 and each sum over keys or rows as many 
 """
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -22,7 +24,7 @@ from tests.support import run_op
 TOLERANCE = 2e-6
 SMALL_TILES = Profile(device_class="gpu", subgroup=8, shared_bytes=4096)          # small tiles compile fast on a CPU driver
 TALL_TILES = Profile(device_class="gpu", subgroup=8, shared_bytes=32768, compute_units=1)
-PROFILES = {"cpu": None, "gpu": SMALL_TILES}
+PROFILES = {"cpu": None, "gpu": SMALL_TILES, "gpu, plain sums": replace(SMALL_TILES, exact_below=0)}
 random = np.random.default_rng(11)
 kinds = pytest.mark.parametrize("kind", PROFILES)
 

@@ -6,15 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hierarchos.graph.ops.attention import Attention
+from hierarchos.graph.ops.attention import Attention, AttentionBackward
 from hierarchos.kernels.attention import attention, attention_backward
 from hierarchos.kernels.attention_blocks import choose_block
 from hierarchos.kernels.attention_rule import AttentionRule
 from hierarchos.kernels.launch import Operand, Profile, row_major
-from tests.kernels.test_attention import check, close, normal, operands
+from tests.kernels.test_attention import SMALL_TILES, check, close, normal, operands
 from tests.support import run_op
 
 SMALL = Profile(device_class="gpu", subgroup=8, shared_bytes=28672, compute_units=1)     # short stages: they compile faster on a CPU driver
+PLAIN = replace(SMALL, exact_below=0)
 H200 = Profile(device_class="gpu", subgroup=32, shared_bytes=49152, compute_units=132)
 
 
@@ -37,8 +38,9 @@ def block_check(device, rule: AttentionRule, qkv, optional=(), profile=SMALL):
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(33, 33), (65, 40), (130, 150)])
-def test_causal_attention_of_any_length(device, queries, keys):
-    block_check(device, AttentionRule(0.25), operands(1, queries, keys, 2, 2, 16))
+@pytest.mark.parametrize("profile", [SMALL, PLAIN], ids=["compensated sums", "plain sums"])
+def test_causal_attention_of_any_length(device, queries, keys, profile):
+    block_check(device, AttentionRule(0.25), operands(1, queries, keys, 2, 2, 16), profile=profile)
 
 
 @pytest.mark.parametrize(("width", "shared_bytes"), [(40, 28672), (72, 32768), (128, 49152)])
@@ -97,16 +99,42 @@ def test_dropout_keeps_what_the_twin_keeps(device):
     block_check(device, AttentionRule(0.25, dropout=0.3, stream=5), operands(2, 43, 78, 4, 2, 16), [np.array([7, 0xDEADBEEF], np.uint32)])
 
 
-def test_soft_caps_and_slopes(device):
+@pytest.mark.parametrize("profile", [SMALL, PLAIN], ids=["compensated sums", "plain sums"])
+def test_soft_caps_and_slopes(device, profile):
     rule, slopes = AttentionRule(0.5, window=60, softcap=0.7, slopes=True), np.array([0.05, 0.25, 0.01, 0.3], np.float32)
-    block_check(device, rule, operands(2, 70, 70, 4, 2, 16), [slopes])
+    block_check(device, rule, operands(2, 70, 70, 4, 2, 16), [slopes], profile=profile)
 
 
-def test_gradients_of_keys_add_up_to_nothing(device):
+@pytest.mark.parametrize("profile", [SMALL, PLAIN], ids=["compensated sums", "plain sums"])
+def test_gradients_of_keys_add_up_to_nothing(device, profile):
     """As in test_attention.py: 3e-7 is left without the rounding of delta."""
     q, k, v = operands(2, 65, 65, 4, 4, 32)
-    dk = check(device, AttentionRule(scale=32**-0.5), (q, k, 0.1 * v + 1), profile=SMALL)[2]
+    dk = check(device, AttentionRule(scale=32**-0.5), (q, k, 0.1 * v + 1), profile=profile)[2]
     assert np.sqrt(np.mean(dk.sum(axis=(0, 1), dtype=np.float64) ** 2)) <= 6e-7
+
+
+@pytest.mark.parametrize("profile", [SMALL, SMALL_TILES], ids=["blocks", "tiles"])
+def test_probabilities_of_small_attentions_add_up_to_one_in_the_backward_pass(device, profile):
+    """So the gradients of all values add up to those of all outputs, but for 1e-8; the rounding of the log-sum-exp would leave 2.6e-8."""
+    q, k, v = operands(2, 67, 67, 4, 4, 16)
+    rule, dout, left = AttentionRule(0.25, causal=False), 1 + 0.1 * normal(2, 67, 4, 16), []
+    for used in (profile, replace(profile, exact_below=0)):
+        out, lse = run_op(device, Attention(rule), q, k, v, profile=used)
+        _, _, dv = run_op(device, AttentionBackward(rule), q, k, v, out, lse, dout, profile=used)
+        left.append(np.square(dv.sum(axis=1, dtype=np.float64) / dout.sum(axis=1, dtype=np.float64) - 1).mean())
+    assert left[0] < 0.7**2 * left[1]
+
+
+@pytest.mark.parametrize("profile", [None, SMALL, PLAIN, SMALL_TILES], ids=["cpu", "blocks", "blocks, plain sums", "tiles"])
+def test_what_keys_have_in_common_does_not_enter_the_gradients_of_queries(device, profile):
+    """With it they are off by 2e-4 to 4e-4 here, without it by 3e-6 to 6e-6."""
+    q, k, v = operands(2, 65, 65, 4, 4, 16)
+    k, v, rule, dout = k + 30, 0.1 * v + 1, AttentionRule(0.02, causal=False), normal(2, 65, 4, 16)
+    out, lse = run_op(device, Attention(rule), q, k, v, profile=profile)
+    dq, _, _ = run_op(device, AttentionBackward(rule), q, k, v, out, lse, dout, profile=profile)
+    exact = [x.astype(np.float64) for x in (q, k, v)]
+    truth = AttentionBackward(rule).reference([*exact, *Attention(rule).reference(exact), dout.astype(np.float64)])[0]
+    assert np.square(dq - truth).mean() <= 2e-5**2 * np.square(truth).mean()
 
 
 def test_large_scores_do_not_overflow(device):

@@ -53,7 +53,7 @@ def test_other_devices_keep_the_fp32_kernels(changed):
 @pytest.mark.parametrize(("rule", "width", "length"), [
     (AttentionRule(0.125, softcap=30.0), 64, 200), (AttentionRule(0.125, dropout=0.1), 64, 200),
     (AttentionRule(0.125, slopes=True), 64, 200),
-    (AttentionRule(0.125), 72, 200), (AttentionRule(0.125), 256, 200), (AttentionRule(0.125), 64, 128)])
+    (AttentionRule(0.125), 72, 200), (AttentionRule(0.125), 256, 200), (AttentionRule(0.125), 64, 128), (AttentionRule(0.125), 8, 200)])
 def test_rules_and_shapes_that_they_do_not_know_keep_the_fp32_kernels(rule, width, length):
     shape = AttentionShape(2, length, length, 4, 2, width, width)
     inputs = [operand(2, length, heads, width) for heads in (4, 2, 2)]
@@ -102,7 +102,7 @@ def test_two_halves_hold_an_operand_to_22_bits(lines, exponent, spread):
 @pytest.fixture
 def device_units(device):
     """A device whose matrix units suit these kernels, and its profile."""
-    profile = replace(profile_of(device), device_class="gpu")
+    profile = replace(profile_of(device), device_class="gpu", exact_below=0)
     profile = replace(profile, layouts=layouts_of(device, profile))
     if "f16" not in dict(profile.layouts):
         pytest.skip("the device has no matrix units of float16 that these kernels can use")

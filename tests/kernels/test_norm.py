@@ -86,3 +86,18 @@ def test_derivative_agrees_with_central_differences(kind, weight, bias):
                 moved[at] += step
                 sides.append(evaluate(graph, arrays | {name: moved}, dtype="float64")[0]["loss"])
             assert abs((sides[0] - sides[1]) / 2e-5 - results[name][at]) < 1e-7
+
+
+@pytest.mark.parametrize(("shape", "op", "output", "most"), [
+    ((200, 72), Norm("layer", 1e-5, True, True), 0, 0.85), ((300, 257), NormWeightGradient("layer", True, True), 0, 0.8),
+    ((300, 257), NormWeightGradient("layer", True, True), 1, 0.8)], ids=["y", "weight gradient", "bias gradient"])
+def test_gpus_round_less(device, shape, op, output, most):
+    """Root mean square error of the kernels for GPUs beside those for CPU drivers: 0.7, 0.6, 0.6."""
+    if isinstance(op, Norm) and device.info.kind == "software":
+        pytest.skip("what is lost shows in an fma that is fused")
+    x = normal(*shape) + np.float32(0.5)
+    arrays = [x, normal(shape[-1]), normal(shape[-1])] if isinstance(op, Norm) else [normal(*shape), x, *saved_moments("layer", x)]
+    truth = op.reference([a.astype(np.float64) for a in arrays])[output]
+    cpu, gpu = (np.square(run_op(device, op, *arrays, profile=replace(profile_of(device), device_class=kind))[output] - truth).mean()
+                for kind in ("cpu", "gpu"))
+    assert gpu <= most**2 * cpu

@@ -4,8 +4,10 @@
 
 PyTorch itself, its sums shuffled and its results rounded another way, runs each case in `STAND_INS` ways (`stand_in.py`) and is judged
 as a device is. A seed comes as close to a gate as its worst run, or as the mean and three standard deviations of its runs where that is
-more, since the worst of a few says little about the next. The rule: a stored seed that comes to at most `ENOUGH` of every gate is kept;
-else it is the first of `CANDIDATES` that does, or the one that comes closest. Ours is never looked at. Seeds go into seeds.json.
+more, since the worst of a few says little about the next. Where an input of a relu or a clamp comes closer to its kink than float32
+knows it (`kinks.py`), no gate says anything, and the seed counts as infinitely far beyond. The rule: a stored seed that comes to at
+most `ENOUGH` of every gate is kept; else it is the first of `CANDIDATES` that does, or the one that comes closest. Ours is never
+looked at. Seeds go into seeds.json.
 
 Rounding is that of PyTorch's version and of the processor, so that another machine may come to another first seed. --check therefore
 measures the stored seeds alone: none may come further beyond `ENOUGH` and beyond what was stored than by `DRIFT`.
@@ -28,17 +30,22 @@ from validation.parity import oracle
 from validation.parity.asked import ask
 from validation.parity.cases import CANDIDATES, ENOUGH, SEEDS, STAND_INS, Case, batch_arrays, case_of, cases_of, checked, names
 from validation.parity.gates import NOISY, SETTINGS, Noise, after_noise, noise, share
+from validation.parity.kinks import clear_of_kinks
 from validation.parity.results import computed
 from validation.parity.stand_in import StandIn, measures
 
 DEVIATIONS = 3
 DRIFT = 0.25              # of a gate, from one processor to another
+KINKS_DRIFT = 0.75        # of the distance to a kink, likewise
 TARGET = Path(__file__).with_name("seeds.json")
 
 
-def own_share(case: Case, reference, best: float) -> float:
-    """How close PyTorch's stand-ins come to a gate: the worst error / gate, or `reach` where that is more. Ends early, with what was found
-    so far, where that is neither enough nor below `best`. reference: the case's model, as `oracle.build` gives it."""
+def own_share(case: Case, reference, best: float, kinks: float = 1.0) -> float:
+    """How close PyTorch's stand-ins come to a gate: the worst error / gate, or `reach` where that is more; infinity near a kink. Ends
+    early, with what was found so far, where that is neither enough nor below `best`. reference: the case's model, as `oracle.build`
+    gives it. kinks: share of the distance to a kink that is asked for."""
+    if not clear_of_kinks(case, kinks):
+        return float("inf")
     worst = 0.0
     for runs in (noisy_runs(case, reference), other_runs(case, reference)):
         found = []
@@ -98,7 +105,7 @@ def chosen(key: tuple[str, str]) -> dict:
 def measured(key: tuple[str, str]) -> dict:
     """What the stored seed of a case comes to here."""
     case = case_of(key)
-    return {"seed": case.seed, "share": round(own_share(case, oracle.build(case), float("inf")), 2)}
+    return {"seed": case.seed, "share": round(own_share(case, oracle.build(case), float("inf"), KINKS_DRIFT), 2)}
 
 
 def agrees(stored: dict | None, found: dict, check: bool) -> bool:
