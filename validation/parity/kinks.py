@@ -12,10 +12,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from validation.parity import oracle
-from validation.parity.cases import Case, batch_arrays
+from validation.parity.cases import CLEAR, Case, batch_arrays
 from validation.parity.gates import NOISY
 
-CLEAR = 4.0               # root mean square errors of float32 PyTorch that an input must keep away
 SQUARES = ("square", "pow", "mul", "__mul__")
 
 

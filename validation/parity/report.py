@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from validation.parity.cases import ANY_SEED, CANDIDATES, ENOUGH, SEEDS, STAND_INS
+from validation.parity.cases import ANY_SEED, CANDIDATES, CLEAR, ENOUGH, SEEDS, STAND_INS
 from validation.parity.gates import Record, share
 from validation.tiny import FAULTS, NO_POSITIONS, UNLOADABLE
 
@@ -67,7 +67,9 @@ order, and every result moved by up to half a unit in its last place) and judged
 
 The rule (`python -m validation.parity.seeds`): with a seed, {stand_ins} such runs come to so many times a gate as the worst of them does,
 or their mean and three standard deviations if that is more; the stored seed is kept where they come to at most {enough}, else it is the
-first of {first} to {last} where they do, or where they stay closest. In {agree} of {chosen} variants they come to at most 1, in {reached}
+first of {first} to {last} where they do, or where they stay closest. No seed counts with which an input of a relu or a clamp comes closer
+to its kink, in float64, than {clear} times the root mean square of what float32 PyTorch is off by there: the gradient of either side is
+right then (`validation/parity/kinks.py`). In {agree} of {chosen} variants they come to at most 1, in {reached}
 to {enough}, in the others to {furthest} at most. With these ids, {count} more such runs of PyTorch, by which nothing was chosen, miss
 {selected}
 (`python -m validation.parity.spread {families}`): what an implementation as good as PyTorch has to expect.
@@ -83,7 +85,7 @@ def introduction(records: list[Record], command: str, families: list[str], uncho
         command=command, device=records[0].device, driver=records[0].driver, passed=sum(r.passed for r in records), total=len(records),
         variants=len(variants), models=len({family for family, _ in variants}), missed=missing(records), faults=faults(),
         families=" ".join(families), any_seed=ANY_SEED, unchosen=unchosen, selected=selected, count=selected.count, stand_ins=STAND_INS,
-        enough=ENOUGH, first=CANDIDATES[0], last=CANDIDATES[-1], reached=sum(share <= ENOUGH for share in shares),
+        enough=ENOUGH, clear=CLEAR, first=CANDIDATES[0], last=CANDIDATES[-1], reached=sum(share <= ENOUGH for share in shares),
         agree=sum(share <= 1 for share in shares), chosen=len(shares), furthest=max(shares))
 
 
