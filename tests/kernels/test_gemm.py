@@ -19,7 +19,7 @@ from hierarchos.graph.functions import sum as sum_over
 from hierarchos.graph.op import ShapeError, tracing
 from hierarchos.graph.ops.matmul import ACTIVATIONS, MatMul
 from hierarchos.graph.tensor import Graph, Spec
-from hierarchos.kernels.gemm_gpu import MORE_TILES, TILES, Tile, choose_tile
+from hierarchos.kernels.gemm_gpu import MORE_TILES, NARROW, TILES, ProductShape, Tile, choose_tile, expected
 from hierarchos.kernels.launch import Operand, Profile, row_major
 from tests.support import run_op
 
@@ -135,6 +135,23 @@ def test_tiles_of_other_forms(device, monkeypatch, tile, m, n, k, splits, exact_
     check(device, MatMul(transpose_a=True), normal(k, m), normal(k, n), profile=profile)
 
 
+@pytest.mark.parametrize(("m", "n", "k", "splits"), [(70, 90, 66, 1), (33, 31, 264, 2), (5, 130, 101, 1)])
+def test_a_narrow_tile_gives_the_same_bits(device, monkeypatch, m, n, k, splits):
+    op, found = MatMul(transpose_b=True, has_bias=True, has_residual=True, activation="silu", scale=0.5), []
+    arrays = normal(m, k), normal(n, k), normal(n), normal(m, n)
+    for tile in (TILES[-1], NARROW):
+        monkeypatch.setattr("hierarchos.kernels.gemm_gpu.expected", lambda *_, tile=tile: (tile, splits))
+        found.append(check(device, op, *arrays, profile=GPU))
+    assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_small_products_take_narrow_tiles_where_a_gpu_has_idle_units():
+    large = Profile(device_class="gpu", subgroup=32, shared_bytes=49152, compute_units=132)
+    assert expected(ProductShape("NT", 512, 128, 128, 1), large) == (NARROW, 1)
+    assert expected(ProductShape("NT", 512, 128, 128, 1), replace(large, exact_below=0)) == (TILES[-1], 1)
+    assert expected(ProductShape("NT", 512, 128, 128, 1), replace(large, compute_units=2))[0] is not NARROW
+
+
 def test_small_products_of_gpus_err_less(device):
     """At K = 264 compensated sums leave 0.6 to 0.7 of the error of chains of 66, where an fma is not fused."""
     a, b = normal(100, 264), normal(264, 70)
@@ -171,7 +188,7 @@ def test_no_part_of_a_split_product_is_empty():
     assert second.arguments[6].value == splits
 
 
-@pytest.mark.parametrize("tile", [*TILES, *MORE_TILES], ids=lambda tile: "x".join(map(str, tile.numbers)))
+@pytest.mark.parametrize("tile", [*TILES, NARROW, *MORE_TILES], ids=lambda tile: "x".join(map(str, tile.numbers)))
 def test_tiles_keep_the_limits_of_the_kernel(tile):
     assert tile.m * tile.k // 4 % tile.invocations == tile.n * tile.k // 4 % tile.invocations == 0 and tile.invocations % 32 == 0
     assert tile.m % 32 == tile.n % 32 == tile.m // tile.each_m % 8 == tile.n // tile.each_n % 8 == tile.k // tile.slices % 4 == 0

@@ -89,10 +89,10 @@ def test_derivative_agrees_with_central_differences(kind, weight, bias):
 
 
 @pytest.mark.parametrize(("shape", "op", "output", "most"), [
-    ((200, 72), Norm("layer", 1e-5, True, True), 0, 0.85), ((300, 257), NormWeightGradient("layer", True, True), 0, 0.8),
+    ((200, 72), Norm("layer", 1e-5, True, True), 0, 0.95), ((300, 257), NormWeightGradient("layer", True, True), 0, 0.8),
     ((300, 257), NormWeightGradient("layer", True, True), 1, 0.8)], ids=["y", "weight gradient", "bias gradient"])
 def test_gpus_round_less(device, shape, op, output, most):
-    """Root mean square error of the kernels for GPUs beside those for CPU drivers: 0.7, 0.6, 0.6."""
+    """Root mean square error of the kernels for GPUs beside those for CPU drivers: 0.9, 0.6, 0.6."""
     if isinstance(op, Norm) and device.info.kind == "software":
         pytest.skip("what is lost shows in an fma that is fused")
     x = normal(*shape) + np.float32(0.5)
