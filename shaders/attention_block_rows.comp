@@ -221,7 +221,8 @@ void main() {
         }
         [[unroll]] for (uint g = 0; g < GROUPS_M; g++) {
             left[g] += memory[EACH_M * GROUPS_D * SIDE + 8 * g + y];
-            const vec4 whole = EXACT ? 2.0 - (mass[g] + memory[EACH_M * GROUPS_D * SIDE + LINE_M + 8 * g + y]) : vec4(1.0);
+            mass[g] += memory[EACH_M * GROUPS_D * SIDE + LINE_M + 8 * g + y];
+            const vec4 whole = EXACT ? vec4(whole_of(mass[g].x), whole_of(mass[g].y), whole_of(mass[g].z), whole_of(mass[g].w)) : vec4(1.0);
             [[unroll]] for (uint i = 0; i < 4; i++) {
                 const uint row = own + 32 * g + 4 * y + i;
                 if (row < rows) {

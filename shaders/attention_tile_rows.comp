@@ -138,7 +138,7 @@ void main() {
     }
     float whole[LINES];
     [[unroll]] for (uint i = 0; i < LINES; i++) {
-        whole[i] = EXACT ? 2.0 - mass[i] : 1.0;
+        whole[i] = EXACT ? whole_of(mass[i]) : 1.0;
         if (across == 0 && block + down + DOWN * i < rows) {
             stats.at[all_rows + score_row[i]] = fma(left[i], whole[i], delta[i]);
             if (EXACT) stats.at[wholes(all_rows) + score_row[i]] = whole[i];

@@ -11,8 +11,7 @@
 // The invocations of 32 are spread so that neighbours read the same vec4 of A, and neighbours of two the same of B: on NVIDIA such
 // reads take half the time. With BLOCKS, each output is a sum over blocks of `k_block` k (a multiple of TILE_K) of chains of FMAs,
 // because one long chain errs several times as much as PyTorch's blocked sums do. With THROUGH the blocks are added up in C itself: for
-// tiles whose sums alone fill the registers. With EXACT, for products that take no longer than a launch anyway, the products of four k are
-// added up first and then to a compensated sum (Kahan, 1965).
+// tiles whose sums alone fill the registers. With EXACT, for small products, four k are added up first, then to a compensated sum (Kahan, 1965).
 // Split K: workgroup z = batch * splits + part computes k in [part k_part, (part + 1) k_part) into C + part * c_part; gemm_reduce
 // adds the parts in order.
 //

@@ -34,10 +34,11 @@ void query_range(int key_first, int key_last, int offset, int queries, out int f
     last = WINDOW > 0 ? min(key_last + WINDOW - 1 - offset, queries - 1) : queries - 1;
 }
 
-// Where the backward kernels for GPUs, with EXACT, keep what the probabilities of each row must be multiplied by to add up to 1: they add up to nearly
-// that, `mass`, since the log-sum-exp is rounded, and the more keys a row sees, the larger that is; 1 / mass = 2 - mass but for the square of
-// the rounding. Behind what attention_delta.comp fills.
+// With EXACT, the backward kernels for GPUs make the probabilities of a row add up to 1: they add up to `mass`, nearly that, since the
+// log-sum-exp is rounded, and the more keys a row sees, the larger that is. What they are multiplied by stands, for each row, behind what
+// attention_delta.comp fills.
 uint wholes(uint all_rows) { return 2 * all_rows + 2 + gl_NumWorkGroups.z; }
+float whole_of(float mass) { return abs(mass - 1.0) < 1e-4 ? 2.0 - mass : mass > 0.0 ? 1.0 / mass : 1.0; }   // 1 / mass, without its error
 
 bool bent() { return SOFTCAP > 0.0 || SLOPES; }
 

@@ -125,6 +125,19 @@ def test_probabilities_of_small_attentions_add_up_to_one_in_the_backward_pass(de
     assert left[0] < 0.7**2 * left[1]
 
 
+@pytest.mark.parametrize("profile", [SMALL, SMALL_TILES], ids=["blocks", "tiles"])
+def test_equal_keys_share_the_gradient_of_values_where_scores_are_large(device, profile):
+    """The log-sum-exp of two scores of 2^25 is rounded to 2^25: each probability comes out as 1."""
+    q, k = np.full((1, 40, 1, 8), 2048, np.float32), np.zeros((1, 40, 1, 8), np.float32)
+    k[0, [3, 30]] = 2048
+    v, dout, rule = normal(1, 40, 1, 8), normal(1, 40, 1, 8), AttentionRule(1.0, causal=False)
+    out, lse = run_op(device, Attention(rule), q, k, v, profile=profile)
+    _, _, dv = run_op(device, AttentionBackward(rule), q, k, v, out, lse, dout, profile=profile)
+    expected = np.zeros_like(dv)
+    expected[0, [3, 30]] = dout.sum(1) / 2
+    np.testing.assert_allclose(dv, expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("profile", [None, SMALL, PLAIN, SMALL_TILES], ids=["cpu", "blocks", "blocks, plain sums", "tiles"])
 def test_what_keys_have_in_common_does_not_enter_the_gradients_of_queries(device, profile):
     """With it they are off by 2e-4 to 4e-4 here, without it by 3e-6 to 6e-6."""

@@ -203,3 +203,4 @@ def split_all() -> None:
         return next(tile for tile in gemm_split.fitting(gemm_split.TILES, profile) if tile.m == 64), 1
 
     gemm_split.SHORTEST, gemm_gpu.expected, attention_split.FEWEST_LINES = 1, split, 1
+    attention_split.is_exact = lambda *_: False
