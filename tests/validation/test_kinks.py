@@ -24,8 +24,9 @@ def test_inputs_of_relu_and_clamp_are_seen_where_something_depends_on_them(doubl
         with mode:
             (torch.nn.functional.relu(x) + x.clamp(-0.5, max=0.5) + x.clamp(min=0.0)).sum().backward()
             torch.nn.functional.relu(x.detach())
-            torch.square(torch.nn.functional.relu(x)).sum().backward()
-    assert [places for _, places in mode.seen] == [[0.0], [-0.5, 0.5], [0.0]] * 2
+            up = torch.nn.functional.relu
+            (torch.square(up(x)) + up(x).pow(2) + up(x) * 3).sum().backward()
+    assert [places for _, places in mode.seen] == [[0.0], [-0.5, 0.5], [0.0], [0.0]] * 2
     assert all((seen == [-1.0, 0.25, 3.0]).all() for seen, _ in mode.seen)
 
 

@@ -15,8 +15,6 @@ from validation.parity import oracle
 from validation.parity.cases import CLEAR, Case, batch_arrays
 from validation.parity.gates import NOISY
 
-SQUARES = ("square", "pow", "mul", "__mul__")
-
 
 class KinkedInputs(TorchFunctionMode):
     """Inputs of functions with kinks, in the order of the calls: float64 array and the places of the kinks."""
@@ -39,7 +37,7 @@ class KinkedInputs(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name, first = getattr(func, "__name__", ""), args[0] if args else None
-        if first is self.last and first is not None and name in SQUARES:
+        if first is self.last and first is not None and is_smooth(name, args):
             self.seen.pop()
         self.last = None
         places = kinks_of(name.rstrip("_"), args, kwargs)
@@ -58,6 +56,11 @@ def kinks_of(name: str, args: tuple, kwargs: dict) -> list[float]:
         bounds = (kwargs.get(key, args[i] if len(args) > i else None) for i, key in ((1, "min"), (2, "max")))
         return [float(bound) for bound in bounds if bound is not None]
     return []
+
+
+def is_smooth(name: str, args: tuple) -> bool:
+    """Whether a function of a relu's result, its first argument, has no jump: the square and higher powers."""
+    return name == "square" or (name == "pow" and args[1] > 1) or (name in ("mul", "__mul__") and args[1] is args[0])
 
 
 def kinked_inputs(case: Case, arrays: dict, double: bool, steps: int) -> list[tuple[np.ndarray, list[float]]]:
