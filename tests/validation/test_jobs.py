@@ -23,3 +23,15 @@ def test_whole_texts_end_where_they_are_told_to():
     segments = np.array([[1, 1, 1, 1], [0, 0, 1, 1]], np.int32)
     arrays = {"ids": np.arange(8).reshape(2, 4), "positions": np.arange(8).reshape(2, 4), "segments": segments}
     assert whole_texts(Engine(), arrays, [3, 1]).tolist() == [[1, 2], [1, 6]]
+
+
+def test_kernels_for_gpus_on_any_device(device, monkeypatch):
+    """What `--gpu-kernels` does: the profile that programs are planned with is a GPU's."""
+    from hierarchos.graph import program, tuning
+    from validation.parity.engine import use_gpu_kernels
+
+    for module in (program, tuning):
+        monkeypatch.setattr(module, "profile_of", module.profile_of)
+    use_gpu_kernels(7)
+    profiles = [module.profile_of(device) for module in (program, tuning)]
+    assert [(profile.device_class, profile.compute_units) for profile in profiles] == [("gpu", 7)] * 2

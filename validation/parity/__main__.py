@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     cases = [case for name in options.names or names() for case in cases_of(name) if not options.case or options.case in case.name]
     started, records = time.monotonic(), []
-    for found in run(cases, Plan(options.device, options.cached, options.split), options.jobs):
+    for found in run(cases, Plan(options.device, options.cached, options.split, options.gpu_kernels), options.jobs):
         records += found
         print(line(found), file=sys.stderr if options.json else sys.stdout, flush=True)
         if options.write_records:
@@ -70,11 +70,14 @@ def parse(arguments: list[str] | None):
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that share the variants")
     parser.add_argument("--cached", metavar="FOLDER", help="compare with what validation.parity.portable wrote there; needs no torch")
     parser.add_argument("--split", action="store_true", help="every product as halves on matrix units, however small")
+    parser.add_argument("--gpu-kernels", action="store_true", help="the kernels for GPUs, on a CPU driver too; writes no page, no records")
     parser.add_argument("--json", action="store_true", help="print the records as a JSON list")
     parser.add_argument("--write-docs", action="store_true", help="write docs/parity.md")
     parser.add_argument("--write-records", action="store_true", help="write what passed into hierarchos/models/records.json")
     options = parser.parse_args(arguments)
     checked(options.names)
+    if options.gpu_kernels and (options.write_docs or options.write_records):
+        parser.error("--gpu-kernels says nothing about what a device runs: leave --write-docs and --write-records out")
     return options
 
 

@@ -17,21 +17,24 @@ THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"       # o
 @dataclass(frozen=True)
 class Plan:
     """device: as `open_engine` takes it. folder: of portable results, in place of Transformers. split: every product that can be is
-    computed on matrix units."""
+    computed on matrix units. gpu_kernels: those for GPUs are used on a CPU driver too."""
 
     device: str
     folder: str | None = None
     split: bool = False
+    gpu_kernels: bool = False
 
 
 class Worker:
     """One process: an engine, and who says what is expected."""
 
     def __init__(self, plan: Plan):
-        from validation.parity.engine import open_engine, split_all
+        from validation.parity.engine import open_engine, split_all, use_gpu_kernels
 
         if plan.split:
             split_all()
+        if plan.gpu_kernels:
+            use_gpu_kernels()
         self.plan, self.engine = plan, open_engine(plan.device)
         self.expect = self.portable() if plan.folder else self.transformers()
 
