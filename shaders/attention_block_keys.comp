@@ -159,7 +159,7 @@ void main() {
                     }
                 }
                 if (DROP_BELOW > 0) keep = keep_quad(line, keys, uint(first_key) / 4, stream, random);
-                const vec4 probability = weight_of(score, vec4(lse)) * whole;
+                const vec4 probability = probability_of(score, vec4(lse)) * whole;
                 vec4 weight = probability * (dprobability * keep - delta);
                 if (SOFTCAP > 0.0) weight *= slope_;
                 memory[place_w(n, 8 * g + y)] = probability * keep;

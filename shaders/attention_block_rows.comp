@@ -170,7 +170,7 @@ void main() {
                     [[unroll]] for (uint u = 0; u < 4; u++) block[u][g][i] *= keep[u];
                 }
             [[unroll]] for (uint u = 0; u < 4; u++) {
-                const vec4 probability = weight_of(score[u], lse[g]);
+                const vec4 probability = probability_of(score[u], lse[g]);
                 vec4 weight = probability * (block[u][g] - delta[g]);
                 if (EXACT) mass[g] += probability;
                 left[g] += weight;
@@ -198,7 +198,7 @@ void main() {
 
     [[unroll]] for (uint g = 0; g < GROUPS_M; g++) {
         left[g] = across_sum(left[g]);
-        mass[g] = across_sum(mass[g]);
+        if (EXACT) mass[g] = across_sum(mass[g]);
     }
     if (side == 1) {
         [[unroll]] for (uint i = 0; i < EACH_M; i++)
@@ -206,7 +206,7 @@ void main() {
         if (x == 0)
             [[unroll]] for (uint g = 0; g < GROUPS_M; g++) {
                 memory[EACH_M * GROUPS_D * SIDE + 8 * g + y] = left[g];
-                memory[EACH_M * GROUPS_D * SIDE + LINE_M + 8 * g + y] = mass[g];
+                if (EXACT) memory[EACH_M * GROUPS_D * SIDE + LINE_M + 8 * g + y] = mass[g];
             }
     }
     barrier();
@@ -221,7 +221,7 @@ void main() {
         }
         [[unroll]] for (uint g = 0; g < GROUPS_M; g++) {
             left[g] += memory[EACH_M * GROUPS_D * SIDE + 8 * g + y];
-            mass[g] += memory[EACH_M * GROUPS_D * SIDE + LINE_M + 8 * g + y];
+            if (EXACT) mass[g] += memory[EACH_M * GROUPS_D * SIDE + LINE_M + 8 * g + y];
             const vec4 whole = EXACT ? vec4(whole_of(mass[g].x), whole_of(mass[g].y), whole_of(mass[g].z), whole_of(mass[g].w)) : vec4(1.0);
             [[unroll]] for (uint i = 0; i < 4; i++) {
                 const uint row = own + 32 * g + 4 * y + i;

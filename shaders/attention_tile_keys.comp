@@ -102,7 +102,7 @@ void main() {
                 const bool seen = position >= first && position <= last && segment_q == segment[i];
                 float change;
                 const float bent_score = bent() ? bend(score[i][j] * SCALE, slope, int(t) + offset - position, change) : score[i][j];
-                const float probability = seen ? weight_of(bent_score, bent() ? 1.0 : SCALE, lse) * whole : 0.0;
+                const float probability = seen ? probability_of(bent_score, bent() ? 1.0 : SCALE, lse) * whole : 0.0;
                 const float kept = DROP_BELOW > 0 ? keep_factor(score_row, keys, uint(position), stream, seed) : 1.0;
                 score[i][j] = probability * kept;
                 dscore[i][j] = probability * (dscore[i][j] * kept - delta);

@@ -113,7 +113,7 @@ void main() {
                 const bool seen = position >= first[i] && position <= last[i] && segment[i] == segment_k;
                 float change;
                 const float bent_score = bent() ? bend(score[i][j] * SCALE, slope[i], spot[i] - position, change) : score[i][j];
-                const float probability = seen ? weight_of(bent_score, bent() ? 1.0 : SCALE, lse[i]) : 0.0;
+                const float probability = seen ? probability_of(bent_score, bent() ? 1.0 : SCALE, lse[i]) : 0.0;
                 if (DROP_BELOW > 0) dscore[i][j] *= keep_factor(score_row[i], keys, uint(position), stream, key);
                 dscore[i][j] = probability * (dscore[i][j] - delta[i]);
                 if (EXACT) mass[i] += probability;

@@ -57,7 +57,7 @@ void main() {
         int target = targets_.at[row];
 
         float highest = LOWEST;
-        precise float sum = 0.0, lost = 0.0;
+        float sum = 0.0, lost = 0.0;
         for (uint first = lane; first < pairs; first += UNROLL * width) {
             vec2 z[UNROLL];
             float top = highest;
@@ -69,9 +69,7 @@ void main() {
             [[unroll]] for (uint u = 0; u < UNROLL; u++) more += exp_(z[u].x - top) + exp_(z[u].y - top);
             sum *= shrink;
             lost *= shrink;
-            precise float term = more - lost, next = sum + term;
-            lost = (next - sum) - term;
-            sum = next;
+            add_exactly(sum, lost, more);
             highest = top;
         }
         float chosen = 0.0;

@@ -2,6 +2,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "numerics.glsl"
 #extension GL_KHR_shader_subgroup_arithmetic : require
 
 layout(local_size_x_id = 0) in;
@@ -15,13 +16,9 @@ layout(push_constant, scalar) uniform Arguments {
 };
 
 void main() {
-    precise float sum = 0.0, lost = 0.0;
-    for (uint i = gl_LocalInvocationID.x; i < rows; i += gl_WorkGroupSize.x) {
-        float value = token_weights.at[i] * nll.at[i];
-        precise float term = value - lost, next = sum + term;
-        lost = (next - sum) - term;
-        sum = next;
-    }
+    float sum = 0.0, lost = 0.0;
+    for (uint i = gl_LocalInvocationID.x; i < rows; i += gl_WorkGroupSize.x)
+        add_exactly(sum, lost, token_weights.at[i] * nll.at[i]);
     float total = combine(sum, false);
     if (gl_LocalInvocationID.x == 0) loss.at[0] = total;
 }

@@ -3,6 +3,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "numerics.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool KEEP = false;
@@ -15,11 +16,7 @@ layout(push_constant, scalar) uniform Arguments {
 void main() {
     uint j = gl_GlobalInvocationID.x;
     if (j >= columns) return;
-    precise float sum = KEEP ? target.at[j] : 0.0, lost = 0.0;
-    for (uint i = 0; i < rows; i++) {
-        precise float term = matrix.at[i * stride + j] - lost, next = sum + term;
-        lost = (next - sum) - term;
-        sum = next;
-    }
+    float sum = KEEP ? target.at[j] : 0.0, lost = 0.0;
+    for (uint i = 0; i < rows; i++) add_exactly(sum, lost, matrix.at[i * stride + j]);
     target.at[j] = sum;
 }

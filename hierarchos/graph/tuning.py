@@ -103,13 +103,13 @@ def guessed(pair: Choice, shape: ProductShape, profile: Profile) -> float:
 
 def tuned_plan(graph: Graph, device, layout: StoreLayout | None) -> Plan:
     """The plan of a graph on a device; where it is tuned (`device.autotune`), with the best tiles of all its products."""
-    limit = device.info.max_allocation or None
-    plan = plan_program(graph, profile_of(device), layout, limit)
+    limit, profile = device.info.max_allocation or None, profile_of(device)
+    plan = plan_program(graph, profile, layout, limit)
     autotune = getattr(device, "autotune", False)  # a description of a device will do for plans
-    missing = [shape for shape in products(plan, profile_of(device)) if shape.key not in device.tuned] if autotune else []
+    missing = [shape for shape in products(plan, profile) if shape.key not in device.tuned] if autotune else []
     if not missing:
         return plan
-    device.tuned |= tune(device, missing, profile_of(device))
+    device.tuned |= tune(device, missing, profile)
     return plan_program(graph, profile_of(device), layout, limit)
 
 

@@ -48,7 +48,7 @@ float exp_below(const float x) {
 vec4 exp_below(const vec4 x) { return vec4(exp_below(x.x), exp_below(x.y), exp_below(x.z), exp_below(x.w)); }
 
 // exp(score factor - lse). EXACT: also what rounding takes off the exponent, which is as large as the log-sum-exp, not as the scores.
-vec4 weight_of(const vec4 score, const vec4 lse) {
+vec4 probability_of(const vec4 score, const vec4 lse) {
     precise const vec4 x = fma(score, vec4(factor()), -lse);
     if (!EXACT) return exp_below(x);
     precise const vec4 whole = x + lse;

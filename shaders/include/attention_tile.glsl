@@ -19,7 +19,7 @@ float add_four(const vec4 a, const vec4 b, const float sum) {
 }
 
 // exp(s factor - lse). EXACT: also what rounding takes off the exponent, which is as large as the log-sum-exp, not as the scores.
-float weight_of(const float s, const float factor, const float lse) {
+float probability_of(const float s, const float factor, const float lse) {
     precise const float x = fma(s, factor, -lse);
     const float p = exp_(x);
     if (!EXACT) return p;

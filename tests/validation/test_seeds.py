@@ -4,6 +4,9 @@ import pytest
 
 pytest.importorskip("torch")
 
+from hierarchos.errors import UserError
+from validation.parity import seeds
+from validation.parity.cases import case_of
 from validation.parity.seeds import DRIFT, agrees, reach
 
 
@@ -21,3 +24,10 @@ def test_a_check_allows_for_another_processor_and_no_more():
     assert not agrees(stored, {"seed": 3, "share": 1.4 + DRIFT + 0.01}, check=True)
     assert not agrees(stored, {"seed": 4, "share": 0.5}, check=False)
     assert not agrees(None, {"seed": 3, "share": 0.5}, check=True)
+
+
+def test_a_case_that_no_ids_keep_from_its_kinks_is_named(monkeypatch):
+    monkeypatch.setattr(seeds, "own_share", lambda *_: float("inf"))
+    with pytest.raises(UserError, match="kinks") as raised:
+        seeds.choose(case_of(("opt", "base, 2x7, right padding")))
+    assert raised.value.where == "opt: base, 2x7, right padding"

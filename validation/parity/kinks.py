@@ -42,7 +42,7 @@ class KinkedInputs(TorchFunctionMode):
         self.last = None
         places = kinks_of(name.rstrip("_"), args, kwargs)
         if places and isinstance(first, torch.Tensor) and first.requires_grad:
-            self.seen.append((oracle.array_of(first).copy(), places))
+            self.seen.append((oracle.array_of(first), places))
             self.last = func(*args, **kwargs)
             return self.last
         return func(*args, **kwargs)

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hierarchos.errors import UserError
 from validation.command import exit_with
 from validation.parity import oracle
 from validation.parity.asked import ask
@@ -94,6 +95,9 @@ def choose(case: Case) -> dict:
             best, chosen = found, seed
         if best <= ENOUGH:
             break
+    if best == float("inf"):
+        raise UserError(f"no token ids of {CANDIDATES} keep away from the kinks of a relu or a clamp",
+                        where=f"{case.model_type}: {case.name}", hint="widen CANDIDATES in validation/parity/cases.py", outcome="what was chosen before is in seeds.json")
     return {"seed": chosen, "share": round(best, 2)}
 
 
