@@ -97,7 +97,8 @@ def choose(case: Case) -> dict:
             break
     if best == float("inf"):
         raise UserError(f"no token ids of {CANDIDATES} keep away from the kinks of a relu or a clamp",
-                        where=f"{case.model_type}: {case.name}", hint="widen CANDIDATES in validation/parity/cases.py", outcome="what was chosen before is in seeds.json")
+                        where=f"{case.model_type}: {case.name}", hint="widen CANDIDATES in validation/parity/cases.py",
+                        outcome="what was chosen before is in seeds.json")
     return {"seed": chosen, "share": round(best, 2)}
 
 
