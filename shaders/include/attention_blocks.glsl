@@ -30,22 +30,7 @@ uint side_of(uint id) { return id / SIDE; }
 uint x_of(uint id) { return SPREAD ? (id & 1) + (id >> 1 & 6) : id % 8; }
 uint y_of(uint id) { return SPREAD ? (id % SIDE / 32) * 4 + (id >> 1 & 1) + (id >> 3 & 2) : id % SIDE / 8; }
 
-// exp(x) for x up to about 0: what exp_ gives, with 0 where that would be below 4e-38.
-float exp_below(const float x) {
-    precise const float shifted = fma(x, 1.44269504, 12582912.0);
-    precise const float n = shifted - 12582912.0;
-    precise const float r = fma(n, 2.12194440e-4, fma(n, -0.693359375, x));
-    float p = 1.97394722e-4;
-    p = fma(p, r, 1.39350875e-3);
-    p = fma(p, r, 8.33357126e-3);
-    p = fma(p, r, 4.1666463e-2);
-    p = fma(p, r, 0.166666657);
-    p = fma(p, r, 0.5);
-    precise const float value = (1.0 + fma(r * r, p, r)) * uintBitsToFloat((floatBitsToUint(shifted) << 23) + 0x3f800000u);
-    return x < -87.0 ? 0.0 : value;
-}
-
-vec4 exp_below(const vec4 x) { return vec4(exp_below(x.x), exp_below(x.y), exp_below(x.z), exp_below(x.w)); }
+vec4 exp_below(const vec4 x) { return vec4(exp_below(x.x, 0), exp_below(x.y, 0), exp_below(x.z, 0), exp_below(x.w, 0)); }
 
 // exp(score factor - lse). EXACT: also what rounding takes off the exponent, which is as large as the log-sum-exp, not as the scores.
 vec4 probability_of(const vec4 score, const vec4 lse) {

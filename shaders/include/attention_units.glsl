@@ -88,22 +88,10 @@ uvec3 dout_strides(const uvec3 q_stride, const uint queries, const uint heads) {
 const float LOG2_E = 1.44269504, FLOOR = -1.0e30;     // FLOOR: top of a row that saw nothing yet, far above NEGLIGIBLE
 const uint SHIFT = PLANES == 2 ? 15 : 0;              // probabilities are weights times 2^-SHIFT, so that their low halves are normal
 
-// 2^SHIFT e^x with the error of exp_ (PLANES 2), or 2^x with a relative error of 3e-6, far below the rounding to halves that follows; for x
+// 2^SHIFT e^x (PLANES 2), or 2^x with a relative error of 3e-6, far below the rounding to halves that follows; for x
 // up to about 0, and 0 where that is negligible.
 float weight_of(const float x) {
-    if (PLANES == 2) {
-        precise const float shifted = fma(x, 1.44269504, 12582912.0);
-        precise const float n = shifted - 12582912.0;
-        precise const float r = fma(n, 2.12194440e-4, fma(n, -0.693359375, x));
-        float p = 1.97394722e-4;
-        p = fma(p, r, 1.39350875e-3);
-        p = fma(p, r, 8.33357126e-3);
-        p = fma(p, r, 4.1666463e-2);
-        p = fma(p, r, 0.166666657);
-        p = fma(p, r, 0.5);
-        precise const float value = (1.0 + fma(r * r, p, r)) * uintBitsToFloat((floatBitsToUint(shifted) << 23) + 0x3f800000u + (SHIFT << 23));
-        return x < -87.0 ? 0.0 : value;
-    }
+    if (PLANES == 2) return exp_below(x, SHIFT);
     precise const float shifted = x + 12582912.0, r = x - (shifted - 12582912.0);
     float p = 1.33335581e-3;
     p = fma(p, r, 9.61812911e-3);

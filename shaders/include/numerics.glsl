@@ -82,20 +82,34 @@ float rsqrt_exact_(const float x) {
     return abs(better - y) < 1.0e-6 * y ? better : y;              // y for NaN, infinities, zero and the ends of the range
 }
 
-// x = n ln2 + r, |r| <= ln2 / 2; exp(r) = 1 + r + r^2 P(r); 2^n in two factors so that subnormal results round once.
-float exp_(const float x) {
-    const float bounded = clamp(x, -104.0, 89.0);
-    precise const float n = floor(bounded * 1.44269504 + 0.5);
-    precise const float r = (bounded - n * 0.693359375) + n * 2.12194440e-4;
+// P of exp(r) = 1 + r + r^2 P(r) for |r| <= ln2 / 2.
+float exp_polynomial_(const float r) {
     float p = 1.97394722e-4;
     p = fma(p, r, 1.39350875e-3);
     p = fma(p, r, 8.33357126e-3);
     p = fma(p, r, 4.1666463e-2);
     p = fma(p, r, 0.166666657);
-    p = fma(p, r, 0.5);
-    precise const float value = 1.0 + fma(r * r, p, r);
+    return fma(p, r, 0.5);
+}
+
+// x = n ln2 + r, |r| <= ln2 / 2; 2^n in two factors so that subnormal results round once.
+float exp_(const float x) {
+    const float bounded = clamp(x, -104.0, 89.0);
+    precise const float n = floor(bounded * 1.44269504 + 0.5);
+    precise const float r = (bounded - n * 0.693359375) + n * 2.12194440e-4;
+    precise const float value = 1.0 + fma(r * r, exp_polynomial_(r), r);
     const int whole = int(n), half_ = whole >> 1;
     return isnan(x) ? x : value * power_of_two_(half_) * power_of_two_(whole - half_);
+}
+
+// 2^shift exp(x) for x up to about 0, with the error of exp_, and 0 below x = -87 (1.6e-38).
+float exp_below(const float x, const uint shift) {
+    precise const float shifted = fma(x, 1.44269504, 12582912.0);
+    precise const float n = shifted - 12582912.0;
+    precise const float r = fma(n, 2.12194440e-4, fma(n, -0.693359375, x));
+    const float power = uintBitsToFloat((floatBitsToUint(shifted) << 23) + 0x3f800000u + (shift << 23));
+    precise const float value = (1.0 + fma(r * r, exp_polynomial_(r), r)) * power;
+    return x < -87.0 ? 0.0 : value;
 }
 
 // x = 2^e (1 + f), sqrt(1/2) <= 1 + f < sqrt(2); log(1 + f) = f - f^2/2 + f^3 P(f).
