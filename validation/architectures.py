@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -62,8 +63,10 @@ def shown(verdict: Verdict) -> str:
 
 
 def main() -> int:
-    text = page()
-    if "--check" not in sys.argv:
+    arguments = argparse.ArgumentParser(description="Writes docs/architectures.md from the registry and from what the harnesses recorded.")
+    arguments.add_argument("--check", action="store_true", help="write nothing; status 1 where the page is not what would be written")
+    check, text = arguments.parse_args().check, page()
+    if not check:
         TARGET.write_text(text, encoding="utf-8")
     elif not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
         print("docs/architectures.md is not what the records give; run  python -m validation.architectures", file=sys.stderr)

@@ -6,8 +6,8 @@ Needs the GLSL compiler of the `test` extra (the probe kernels are compiled here
 """
 from __future__ import annotations
 
+import argparse
 import struct
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -101,7 +101,9 @@ def report_kernels(device: Device, say: Callable[[str], None]) -> None:
 
 
 def main() -> None:
-    with open_device(sys.argv[1] if len(sys.argv) > 1 else "auto") as device:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("device", nargs="?", default="auto")
+    with open_device(arguments.parse_args().device) as device:
         print(f"{device.info.name}, {device.info.driver}\n")
         report_chains(device, print)
         report_kernels(device, print)

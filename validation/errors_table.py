@@ -5,9 +5,9 @@
 """
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -55,8 +55,10 @@ def typed(row: object) -> str:
 
 
 def main() -> int:
-    text = page()
-    if "--check" in sys.argv:
+    arguments = argparse.ArgumentParser(description="Writes docs/errors.md from the table of wrong inputs in tests/bad_input/.")
+    arguments.add_argument("--check", action="store_true", help="write nothing; status 1 where the page is not what would be written")
+    check, text = arguments.parse_args().check, page()
+    if check:
         return 0 if PAGE.read_text(encoding="utf-8") == text else 1
     PAGE.write_text(text, encoding="utf-8")
     return 0

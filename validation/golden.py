@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,7 @@ def golden(name: str) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     arrays = {f"{name}/{key}": value for name in CONFIGS for key, value in golden(name).items()}
     np.savez_compressed(TARGET, **arrays)
     print(f"{TARGET.name}: {len(arrays)} arrays, {TARGET.stat().st_size:,} bytes")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -81,6 +82,7 @@ def distance(found, expected) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     arrays = {}
     for case in golden_cases():
         found = golden(case)

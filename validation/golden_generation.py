@@ -5,6 +5,7 @@ python -m validation.golden_generation
 
 from __future__ import annotations
 
+import argparse
 import json
 
 import torch
@@ -40,6 +41,7 @@ def until_end(row: list[int], ends) -> list[int]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     result = {
         name: {policy: {key: tokens(model, prompt, policy) for key, prompt in PROMPTS.items()} for policy in POLICIES}
         for name, model in ((name, reference(name)) for name in MODELS)

@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from hierarchos.errors import UserError
 from hierarchos.models.records import FILE, KINDS, Verdict, verdicts
 from validation.command import exit_with
 from validation.parity.cases import cases_of
@@ -47,10 +48,21 @@ def remember(new: Iterable[Verdict]) -> None:
     FILE.write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
 
 
+def read(path: Path) -> list[Record]:
+    """What `python -m validation.parity --json` printed. UserError where the file is anything else."""
+    try:
+        data = path.read_bytes()
+        return [Record(**raw) for raw in json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)]
+    except (OSError, EOFError, ValueError, TypeError) as error:
+        raise UserError(f"no records of parity: {error}", where=str(path), command="python -m validation.parity --json > FILE",
+                        outcome="nothing was taken from this file") from error
+
+
 def main() -> None:
-    for path in sys.argv[1:]:
-        data = Path(path).read_bytes()
-        new = of_parity(Record(**raw) for raw in json.loads(gzip.decompress(data) if path.endswith(".gz") else data))
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON of records, maybe .gz")
+    for path in arguments.parse_args().files:
+        new = of_parity(read(path))
         remember(new)
         print(f"{path}: {len(new)} verdicts on {len({verdict.model_type for verdict in new})} architectures")
 

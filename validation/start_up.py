@@ -3,6 +3,7 @@
 CPU time (user and system, of the process and its children) does not depend on what else the machine does as wall time does."""
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -25,6 +26,7 @@ def measured(words: str) -> tuple[float, float, list[str]]:
 
 def main() -> None:
     """A line for each command: the least of three."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     for words, allowed in COMMANDS.items():
         found = [measured(words) for _ in range(3)]
         cpu, wall = (min(one[which] for one in found) for which in (0, 1))
