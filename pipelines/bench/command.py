@@ -28,7 +28,7 @@ def bench(names: list[str], as_json: bool = False, select: str = "auto", budget:
         if name not in WORKLOADS:
             raise UserError(f"{name} is not a workload", where="command line", nearest=nearest(name, known),
                             hint="workloads: " + ", ".join(known))
-    rows = []
+    rows, told = [], None
     with open_device(select) as device:
         device.autotune = not device.info.software  # as training does
         facts = {"device": device.info.name, "driver": device.info.driver}
@@ -37,7 +37,9 @@ def bench(names: list[str], as_json: bool = False, select: str = "auto", budget:
             row |= facts | {"precision": compute} | pytorch(name, budget, device.info.kind, compute)
             rows.append(row)
             if not as_json:
-                print(line(row, len(rows) == 1) + (f"\n  {row['missing']}" if "missing" in row else ""), flush=True)
+                reason = row.get("missing")
+                print(line(row, len(rows) == 1) + (f"\n  {reason}" if reason not in (None, told) else ""), flush=True)
+                told = reason
             if profile:
                 row["kernels"] = kernel_table(WORKLOADS[name], device, compute=compute)
                 if not as_json:
