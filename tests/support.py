@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from hierarchos.graph import program, tuning
 from hierarchos.graph.binding import bind, span_bytes
 from hierarchos.graph.profile import profile_of
 from hierarchos.graph.tensor import NUMPY_NAME, Spec
 from hierarchos.kernels.launch import Operand, row_major
+from validation.parity import engine
 
 GUARD_BYTES = 256                                   # around every output and workspace; must stay untouched
 GARBAGE = 0x7FC0BEEF                                # a NaN: reading what was never written shows
@@ -33,6 +35,13 @@ def run_op(device, op, *arrays: np.ndarray, profile=None) -> list[np.ndarray]:
     device.execute(bind(lowering, inputs, outputs, workspace, type(op).__name__))
     memory.check_guards()
     return [memory.download(*bound) for bound in outputs]
+
+
+def use_gpu_kernels(monkeypatch, compute_units: int) -> None:
+    """`engine.use_gpu_kernels` until the test ends."""
+    for module in (program, tuning):
+        monkeypatch.setattr(module, "profile_of", module.profile_of)
+    engine.use_gpu_kernels(compute_units)
 
 
 def _output(op, slot: int, spec: Spec, inputs, memory: Scratch):

@@ -63,7 +63,7 @@ def shown(verdict: Verdict) -> str:
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description="Writes docs/architectures.md from the registry and from what the harnesses recorded.")
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--check", action="store_true", help="write nothing; status 1 where the page is not what would be written")
     check, text = arguments.parse_args().check, page()
     if not check:

@@ -55,7 +55,7 @@ def typed(row: object) -> str:
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description="Writes docs/errors.md from the table of wrong inputs in tests/bad_input/.")
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--check", action="store_true", help="write nothing; status 1 where the page is not what would be written")
     check, text = arguments.parse_args().check, page()
     if check:

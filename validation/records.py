@@ -49,12 +49,12 @@ def remember(new: Iterable[Verdict]) -> None:
 
 
 def read(path: Path) -> list[Record]:
-    """What `python -m validation.parity --json` printed. UserError where the file is anything else."""
+    """What `python -m validation.parity --json` or `validation.peft_parity --json` printed. UserError where the file is anything else."""
     try:
         data = path.read_bytes()
         return [Record(**raw) for raw in json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)]
     except (OSError, EOFError, ValueError, TypeError) as error:
-        raise UserError(f"no records of parity: {error}", where=str(path), command="python -m validation.parity --json > FILE",
+        raise UserError(f"no records of a harness: {error}", where=str(path), hint="its option --json prints them",
                         outcome="nothing was taken from this file") from error
 
 

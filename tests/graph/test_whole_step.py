@@ -1,5 +1,4 @@
 """Whole training steps of a small Llama and GPT-2: passes keep its numbers, the device agrees, runs repeat bit for bit."""
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,13 +7,13 @@ from hierarchos.graph.evaluate import evaluate
 from hierarchos.graph.layout import StoreLayout
 from hierarchos.graph.passes import optimise
 from hierarchos.graph.plan import plan_program
-from hierarchos.graph.profile import profile_of
 from hierarchos.graph.program import compile_program
 from hierarchos.graph.store import StateStore
 from hierarchos.graph.tensor import NUMPY_NAME, Spec
 from hierarchos.kernels.launch import Profile
 from hierarchos.models.registry import resolve
 from hierarchos.training.graphs import DECAY_GROUPS, FIRST, GRADIENTS, PARAMETERS, SECOND, Update, gradient_graph, step_graph
+from tests.support import use_gpu_kernels
 
 CONFIGS = {
     "llama": {"model_type": "llama", "vocab_size": 40, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
@@ -136,10 +135,7 @@ def test_gradients_accumulate_in_place_on_the_device(device, family):
 
 @families
 def test_the_kernels_for_gpus_give_the_same_step(device, family, monkeypatch):
-    def as_gpu(opened):
-        return replace(profile_of(opened), device_class="gpu", compute_units=16)
-    for user in ("program", "tuning"):
-        monkeypatch.setattr(f"hierarchos.graph.{user}.profile_of", as_gpu)
+    use_gpu_kernels(monkeypatch, 16)
     layout = StoreLayout()
     truth, result = in_numpy(family, step(family, lay_out(family, layout)), layout), on_device(family, device, False)
     for name, array in truth.items():

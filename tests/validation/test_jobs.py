@@ -1,6 +1,8 @@
 """A case that ends with an error is one that did not pass; the others are run all the same."""
 import numpy as np
 
+from hierarchos.graph import program, tuning
+from tests.support import use_gpu_kernels
 from validation.parity.cases import cases_of
 from validation.parity.generation import whole_texts
 from validation.parity.jobs import Plan, Worker
@@ -27,11 +29,6 @@ def test_whole_texts_end_where_they_are_told_to():
 
 def test_kernels_for_gpus_on_any_device(device, monkeypatch):
     """What `--gpu-kernels` does: the profile that programs are planned with is a GPU's."""
-    from hierarchos.graph import program, tuning
-    from validation.parity.engine import use_gpu_kernels
-
-    for module in (program, tuning):
-        monkeypatch.setattr(module, "profile_of", module.profile_of)
-    use_gpu_kernels(7)
+    use_gpu_kernels(monkeypatch, 7)
     profiles = [module.profile_of(device) for module in (program, tuning)]
     assert [(profile.device_class, profile.compute_units) for profile in profiles] == [("gpu", 7)] * 2

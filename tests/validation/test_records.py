@@ -1,8 +1,10 @@
 """What the harnesses recorded decides what is said of an architecture, and the page in docs/ says what they recorded."""
+import gzip
 import json
 
 import pytest
 
+from hierarchos.errors import UserError
 from hierarchos.models import records as kept
 from hierarchos.models.records import Verdict
 from hierarchos.models.registry import FAMILIES
@@ -53,3 +55,20 @@ def test_other_kinds_and_devices_stay(file):
         "forward": {"a": {"driver": "driver", "passed": 3, "of": 3}},
         "lora": {"a": {"driver": "driver", "passed": 2, "of": 2}, "b": {"driver": "newer", "passed": 2, "of": 2}}}}
     assert kept.status()["llama"] == ["registered", "forward", "LoRA"]
+
+
+@pytest.mark.parametrize("content", [None, b"{", b'[{"nothing": 1}]', b"\x1f\x8b"], ids=["missing", "cut off", "other", "compressed"])
+def test_a_file_that_holds_no_records_is_told(tmp_path, content):
+    path = tmp_path / "found.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match="no records") as raised:
+        records.read(path)
+    assert raised.value.where == str(path)
+
+
+def test_records_are_read_as_they_were_printed(tmp_path):
+    printed = json.dumps([record("base", "loss").as_dict()]).encode()
+    for name, content in (("found.json", printed), ("found.json.gz", gzip.compress(printed))):
+        (tmp_path / name).write_bytes(content)
+        assert records.read(tmp_path / name) == [record("base", "loss")]

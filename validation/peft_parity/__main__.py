@@ -11,6 +11,7 @@ from validation.command import exit_with
 from validation.parity.engine import open_engine
 from validation.parity.gates import Record
 from validation.peft_parity.cases import FAMILIES, cases_of
+from validation.records import read, remember
 
 
 def main() -> int:
@@ -19,11 +20,11 @@ def main() -> int:
     parser.add_argument("--device", default="auto", help="auto, a number or part of a name")
     parser.add_argument("--case", default="", help="only adapters whose name contains this")
     parser.add_argument("--json", action="store_true", help="print the records as a JSON list")
-    parser.add_argument("--from", dest="found", metavar="FILE", help="do not run: take the records that --json printed")
+    parser.add_argument("--from", dest="found", type=Path, metavar="FILE", help="do not run: take the records that --json printed")
     parser.add_argument("--write-docs", action="store_true", help="write docs/peft-parity.md")
     parser.add_argument("--write-records", action="store_true", help="write what passed into hierarchos/models/records.json")
     options = parser.parse_args()
-    records = [Record(**raw) for raw in json.loads(Path(options.found).read_text())] if options.found else run(options)
+    records = read(options.found) if options.found else run(options)
     if options.json:
         print(json.dumps([record.as_dict() for record in records], indent=1))
     failed = [record for record in records if not record.passed]
@@ -49,7 +50,6 @@ def run(options) -> list[Record]:
 def write(options, records: list[Record]) -> None:
     """The page and the verdicts that were asked for."""
     from validation.peft_parity.report import DOCS, markdown, verdicts_of
-    from validation.records import remember
 
     if options.write_docs:
         DOCS.write_text(markdown(records), encoding="utf-8")
