@@ -14,7 +14,7 @@ from hierarchos.kernels.launch import U32, Launch, Profile, Work
 
 VECTOR_ROWS = 4                                     # up to so many rows of A, weights are read once, line by line
 LONGEST_CHAIN = 288                                 # FMAs in sequence
-MOST_EXACT = 32                                     # sums of an invocation that are compensated; tiles with more have plain ones (registers)
+MOST_EXACT = 32                                     # sums of an invocation that are compensated; tiles of more have plain ones (registers)
 SPLITS = (1, 2, 4, 8, 16, 32)
 
 
