@@ -62,6 +62,12 @@ def write(options, records: list) -> None:
         DOCS.write_text(markdown(records, command, families, unchosen, selected), encoding="utf-8")
 
 
+def multiprocessors(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of multiprocessors: 1 or more")
+    return int(text)
+
+
 def parse(arguments: list[str] | None):
     parser = argparse.ArgumentParser(prog="python -m validation.parity", description="Compares with Transformers in float64 and float32.")
     parser.add_argument("names", nargs="*", help="model types; all by default")
@@ -70,7 +76,8 @@ def parse(arguments: list[str] | None):
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that share the variants")
     parser.add_argument("--cached", metavar="FOLDER", help="compare with what validation.parity.portable wrote there; needs no torch")
     parser.add_argument("--split", action="store_true", help="every product as halves on matrix units, however small")
-    parser.add_argument("--gpu-kernels", action="store_true", help="the kernels for GPUs, on a CPU driver too; writes no page, no records")
+    parser.add_argument("--gpu-kernels", type=multiprocessors, default=0, metavar="UNITS",
+                        help="the kernels for a GPU of so many multiprocessors (H200: 132), on a CPU driver too; writes no page or records")
     parser.add_argument("--json", action="store_true", help="print the records as a JSON list")
     parser.add_argument("--write-docs", action="store_true", help="write docs/parity.md")
     parser.add_argument("--write-records", action="store_true", help="write what passed into hierarchos/models/records.json")

@@ -191,8 +191,8 @@ def open_engine(selector: str):
     return VulkanEngine(open_device(selector))
 
 
-def use_gpu_kernels(compute_units: int = 132) -> None:
-    """Has the kernels for GPUs compute everything, on CPU drivers too: as if these had so many multiprocessors (132: an H200)."""
+def use_gpu_kernels(compute_units: int) -> None:
+    """Has the kernels for GPUs compute everything, on CPU drivers too: as if these had so many multiprocessors."""
     from hierarchos.graph import program, tuning
 
     plain = program.profile_of

@@ -17,12 +17,13 @@ THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"       # o
 @dataclass(frozen=True)
 class Plan:
     """device: as `open_engine` takes it. folder: of portable results, in place of Transformers. split: every product that can be is
-    computed on matrix units. gpu_kernels: those for GPUs are used on a CPU driver too."""
+    computed on matrix units. gpu_kernels: the kernels for GPUs of so
+    many multiprocessors are used, on a CPU driver too."""
 
     device: str
     folder: str | None = None
     split: bool = False
-    gpu_kernels: bool = False
+    gpu_kernels: int = 0
 
 
 class Worker:
@@ -34,7 +35,7 @@ class Worker:
         if plan.split:
             split_all()
         if plan.gpu_kernels:
-            use_gpu_kernels()
+            use_gpu_kernels(plan.gpu_kernels)
         self.plan, self.engine = plan, open_engine(plan.device)
         self.expect = self.portable() if plan.folder else self.transformers()
 
