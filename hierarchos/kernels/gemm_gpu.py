@@ -14,7 +14,7 @@ from hierarchos.kernels.launch import U32, Launch, Profile, Work
 
 VECTOR_ROWS = 4                                     # up to so many rows of A, weights are read once, line by line
 LONGEST_CHAIN = 288                                 # FMAs in sequence
-MOST_EXACT = 32                                     # sums of an invocation that are compensated; tiles of more have plain ones (registers)
+MOST_EXACT = 32                                     # compensated sums of an invocation, for the sake of registers
 SPLITS = (1, 2, 4, 8, 16, 32)
 
 
@@ -84,6 +84,7 @@ class ProductShape:
 # `microseconds`, and the choice within 3 % (mean; 12 % at most) of the best of 17 tiles with every split.
 TILES = (Tile(128, 128, 16, 8, 8, 1, 4.33e5, 6.25), Tile(64, 64, 16, 8, 8, 1, 3.94e5, 4.99), Tile(64, 64, 16, 4, 4, 1, 2.73e5, 4.5),
          Tile(64, 32, 32, 8, 4, 4, 2.11e5, 3.38))
+EXACT_TILES = tuple(tile for tile in TILES if tile.sums <= MOST_EXACT)      # of small products
 # Half of the last one, which gives the same bits: for small products, where more workgroups count (NT 512x128x128: 5.2 us beside 7.8).
 NARROW = Tile(32, 32, 32, 4, 4, 4, 1.8e5, 1.9)
 # Candidates of the tuner (graph/tuning.py) that the model does not know.
@@ -102,11 +103,11 @@ def microseconds(tile: Tile, splits: int, m: int, n: int, k: int, batch: int, pr
     return START + operations / (tile.rate * resident / (resident + tile.half)) + sum_microseconds(m, n, batch, splits)
 
 
-def choose_tile(m: int, n: int, k: int, batch: int, profile: Profile) -> tuple[Tile, int]:
+def choose_tile(m: int, n: int, k: int, batch: int, profile: Profile, tiles: tuple[Tile, ...] = TILES) -> tuple[Tile, int]:
     """(tile, parts that K is split into): the pair that takes the least time.
 
     A pure function of the shape and the profile, so that the order of summation is the same in every run."""
-    fitting = [tile for tile in TILES if tile.shared_bytes <= profile.shared_bytes]
+    fitting = [tile for tile in tiles if tile.shared_bytes <= profile.shared_bytes]
     assert fitting, f"no tile fits {profile.shared_bytes} bytes of shared memory"
     pairs = [(tile, splits) for tile in fitting for splits in SPLITS if splits == 1 or k >= splits * SHORTEST_PART]
     return min(pairs, key=lambda pair: microseconds(*pair, m, n, k, batch, profile))
@@ -134,9 +135,9 @@ def choice(shape: ProductShape, profile: Profile) -> tuple[Tile | SplitTile, int
 def expected(shape: ProductShape, profile: Profile) -> tuple[Tile | SplitTile, int]:
     """The choice that takes the least time by the models of both kernels; a pure function of the shape and the profile."""
     sizes = shape.m, shape.n, shape.k
-    plain = choose_tile(*sizes, shape.batch, profile)
     if shape.operations < profile.exact_below:
-        return narrowed(*plain, shape, profile)
+        return narrowed(*choose_tile(*sizes, shape.batch, profile, EXACT_TILES), shape, profile)
+    plain = choose_tile(*sizes, shape.batch, profile)
     if not gemm_split.usable(shape.k, shape.batch, profile):
         return plain
     split = gemm_split.choose(*sizes, profile)

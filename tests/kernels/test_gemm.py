@@ -19,7 +19,7 @@ from hierarchos.graph.functions import sum as sum_over
 from hierarchos.graph.op import ShapeError, tracing
 from hierarchos.graph.ops.matmul import ACTIVATIONS, MatMul
 from hierarchos.graph.tensor import Graph, Spec
-from hierarchos.kernels.gemm_gpu import MORE_TILES, NARROW, TILES, ProductShape, Tile, choose_tile, expected
+from hierarchos.kernels.gemm_gpu import MORE_TILES, MOST_EXACT, NARROW, TILES, ProductShape, Tile, choose_tile, expected
 from hierarchos.kernels.launch import Operand, Profile, row_major
 from tests.support import run_op
 
@@ -150,6 +150,13 @@ def test_small_products_take_narrow_tiles_where_a_gpu_has_idle_units():
     assert expected(ProductShape("NT", 512, 128, 128, 1), large) == (NARROW, 1)
     assert expected(ProductShape("NT", 512, 128, 128, 1), replace(large, exact_below=0)) == (TILES[-1], 1)
     assert expected(ProductShape("NT", 512, 128, 128, 1), replace(large, compute_units=2))[0] is not NARROW
+
+
+@pytest.mark.parametrize("units", [1, 2, 4, 16, 132])
+def test_small_products_are_compensated_on_gpus_of_every_size(units):
+    profile = Profile(device_class="gpu", subgroup=32, shared_bytes=49152, compute_units=units)
+    for m, n, k, batch in ((72, 131, 72, 1), (387, 264, 136, 1), (64, 4096, 64, 1), (256, 256, 256, 1), (33, 1024, 16, 8)):
+        assert expected(ProductShape("NT", m, n, k, batch), profile)[0].sums <= MOST_EXACT
 
 
 def test_small_products_of_gpus_err_less(device):
